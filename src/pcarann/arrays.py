@@ -1,0 +1,214 @@
+"""The one seam to NumPy, torch and CuPy.
+
+Everything below the estimator is written against the Array API standard and runs where its arrays are.
+This module says where that is (`Place`), moves arrays there and back, and holds the few kernels that the
+standard lacks: triangular solves, a Cholesky factorisation that reports failure instead of raising, the
+in-place tanh, and quantiles of rows. No other module mentions a backend by name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+import array_api_compat as compat
+import numpy as np
+
+__all__ = [
+    "Array",
+    "Place",
+    "cholesky",
+    "concurrently",
+    "place_of",
+    "row_quantiles",
+    "solve_cholesky",
+    "solve_lower",
+    "tanh_inplace",
+    "to_host",
+]
+
+Array: TypeAlias = Any
+"""An array of any library that follows the Array API standard."""
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_WORKING_BYTES = 2 << 30  # memory that concurrent calls may take together
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where arrays live: a namespace `xp` of the Array API and one of its devices."""
+
+    xp: Any
+    device: Any
+
+    def put(self, array: Array) -> Array:
+        """Return the array here, in float64, copied only where it must be."""
+        xp = self.xp
+        if _is_array(array) and compat.array_namespace(array) is xp:
+            array = array.detach() if compat.is_torch_array(array) else array
+            array = compat.to_device(array, self.device) if compat.device(array) != self.device else array
+            return xp.astype(array, xp.float64, copy=False)
+        # Byte-swapped numbers and negative strides are NumPy's alone: other libraries refuse them.
+        host = np.ascontiguousarray(to_host(array), dtype=np.float64)
+        return xp.asarray(host if host.flags.writeable or xp is np else host.copy(), device=self.device)
+
+    def zeros(self, *shape: int) -> Array:
+        """Return float64 zeros of this shape, here."""
+        return self.xp.zeros(shape, dtype=self.xp.float64, device=self.device)
+
+    def empty(self, *shape: int) -> Array:
+        """Return uninitialised float64 memory of this shape, here."""
+        return self.xp.empty(shape, dtype=self.xp.float64, device=self.device)
+
+    def eye(self, n: int) -> Array:
+        """Return the identity matrix, here."""
+        return self.xp.eye(n, dtype=self.xp.float64, device=self.device)
+
+    @property
+    def on_host(self) -> bool:
+        """Whether arrays here are in the memory of the CPU."""
+        return str(self.device).lower().startswith("cpu")
+
+    def wait(self) -> None:
+        """Block until all queued work is done, so that a clock read next is honest."""
+        if not self.on_host and compat.is_torch_namespace(self.xp):
+            self.xp.cuda.synchronize(self.device)
+        elif not self.on_host and compat.is_cupy_namespace(self.xp):
+            self.xp.cuda.get_current_stream().synchronize()
+
+
+def place_of(array: Array, device: str | None = None) -> Place:
+    """Return the place of an array, or the one that `device` asks for.
+
+    >>> place_of([[1.0, 2.0]]).device
+    'cpu'
+    """
+    library = array if _is_array(array) else np.empty(0)
+    xp = compat.array_namespace(library)
+    if device is None:
+        return Place(xp, compat.device(library))
+    if not isinstance(device, str):
+        raise ValueError(f"device must be None or a string such as 'cpu' or 'cuda:0', got {device!r}.")
+    if device == "cpu":
+        if compat.is_torch_array(library):
+            return Place(xp, xp.device("cpu"))
+        return Place(compat.array_namespace(np.empty(0)), "cpu")
+    if device.split(":")[0] != "cuda":
+        raise ValueError(f"device must be None, 'cpu', 'cuda' or 'cuda:N', got {device!r}.")
+    return _cuda_place(device)
+
+
+def to_host(array: Array) -> np.ndarray[Any, Any]:
+    """Return a NumPy array of the same numbers (the array itself where it is one)."""
+    if compat.is_torch_array(array):
+        return np.asarray(array.detach().cpu().numpy())
+    if compat.is_cupy_array(array):
+        return np.asarray(array.get())
+    return np.asarray(array)
+
+
+def concurrently(
+    function: Callable[[Item], Result], items: Iterable[Item], *, place: Place, bytes_each: int
+) -> Iterator[Result]:
+    """Yield function(item) in order, several at a time on the cores of a CPU.
+
+    Half of a member's fit is sorting, tanh and random numbers, which NumPy does on one core. A core for each call,
+    with single-threaded linear algebra, keeps all cores busy, and rounds alike on any number of cores.
+    """
+    workers = min(_cores(), max(1, _WORKING_BYTES // bytes_each))
+    if workers == 1 or not (place.on_host and compat.is_numpy_namespace(place.xp)):
+        yield from map(function, items)
+        return
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
+        yield from pool.map(function, items)
+
+
+def tanh_inplace(array: Array) -> Array:
+    """Return tanh of the array, in its own memory where the library can."""
+    if compat.is_numpy_array(array):
+        return np.tanh(array, out=array)
+    if compat.is_torch_array(array):
+        return array.tanh_()
+    return compat.array_namespace(array).tanh(array)
+
+
+def row_quantiles(array: Array, levels: Array) -> Array:
+    """Return for row i of a (rows, samples) array its quantile at `levels[i]`, linearly interpolated.
+
+    >>> row_quantiles(np.array([[0.0, 2.0, 1.0], [4.0, 2.0, 0.0]]), np.array([0.5, 0.75]))
+    array([1., 3.])
+    """
+    xp = compat.array_namespace(array)
+    last = array.shape[1] - 1
+    ordered = xp.sort(array, axis=1, stable=False)  # the stable default is six times slower on a CPU
+    position = levels * last
+    below = xp.astype(xp.floor(position), xp.int64)
+    fraction = position - xp.floor(position)
+    low = xp.take_along_axis(ordered, below[:, None], axis=1)[:, 0]
+    high = xp.take_along_axis(ordered, xp.clip(below + 1, max=last)[:, None], axis=1)[:, 0]
+    return low + fraction * (high - low)
+
+
+def cholesky(matrix: Array) -> Array | None:
+    """Return L with L Lᵀ = matrix, or None where the matrix is not numerically positive definite."""
+    xp = compat.array_namespace(matrix)
+    if compat.is_torch_array(matrix):
+        factor, info = xp.linalg.cholesky_ex(matrix)
+        return None if int(info) else factor
+    try:
+        factor = xp.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return None
+    return factor if bool(xp.all(xp.isfinite(factor))) else None
+
+
+def solve_lower(lower: Array, rhs: Array, *, transposed: bool = False) -> Array:
+    """Solve L z = rhs, or Lᵀ z = rhs, for a lower triangular L."""
+    xp = compat.array_namespace(lower)
+    if compat.is_numpy_array(lower):
+        from scipy.linalg import solve_triangular
+
+        return solve_triangular(lower, rhs, lower=True, trans=int(transposed), check_finite=False)
+    if compat.is_torch_array(lower):
+        return xp.linalg.solve_triangular(lower.mT if transposed else lower, rhs, upper=transposed)
+    if compat.is_cupy_array(lower):
+        from cupyx.scipy.linalg import solve_triangular as cupy_solve
+
+        return cupy_solve(lower, rhs, lower=True, trans=int(transposed))
+    return xp.linalg.solve(lower.T if transposed else lower, rhs)
+
+
+def solve_cholesky(lower: Array, rhs: Array) -> Array:
+    """Solve L Lᵀ z = rhs."""
+    return solve_lower(lower, solve_lower(lower, rhs), transposed=True)
+
+
+def _is_array(value: Any) -> bool:
+    return bool(compat.is_array_api_obj(value))
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _cuda_place(device: str) -> Place:
+    """Return a CUDA device through torch, or say in one sentence what is missing."""
+    try:
+        import torch
+    except ImportError:
+        message = f"device={device!r} needs PyTorch: install it with pip install 'pcarann[torch]'."
+        raise ValueError(message) from None
+    if not torch.cuda.is_available():
+        raise ValueError(f"device={device!r} was asked for, but PyTorch sees no CUDA GPU: use device='cpu'.")
+    number = int(device.partition(":")[2] or torch.cuda.current_device())
+    if number >= torch.cuda.device_count():
+        raise ValueError(f"device={device!r} was asked for, but there are {torch.cuda.device_count()} GPUs.")
+    xp = compat.array_namespace(torch.empty(0))
+    return Place(xp, torch.device("cuda", number))

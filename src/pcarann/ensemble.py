@@ -1,0 +1,156 @@
+"""K members on one pair of PCAs: mean and spread.
+
+    û⁽ᵏ⁾ = G_U(V⁽ᵏ⁾ᵀ h⁽ᵏ⁾(F_A(a))),   μ = mean over k,   σ² = Σₖ (û⁽ᵏ⁾ − μ)² / (K − 1)
+
+The members differ in their random weights alone. Since G_U is affine, the mean of the fields is the field of the
+mean latents: it costs one decoding. The spread costs K decodings of latent deviations, summed in blocks of
+samples, so that K full-size fields never exist together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from pcarann.arrays import Array, Place, concurrently, place_of
+from pcarann.features import HiddenLayers, RandomFeatures, anchor_features
+from pcarann.pca import PCA
+from pcarann.readout import ReadoutReport, fit_readout
+
+__all__ = ["Ensemble", "Member", "fit_members"]
+
+Tick = Callable[[str, int, int | None], None]
+"""Progress: (stage, steps done, steps in all where known)."""
+
+_ROWS = 2048  # samples at a time through the hidden layers
+# Samples travel in multiples of this, the last block padded with zeros: BLAS rounds differently for other shapes,
+# and a prediction should not depend on the samples beside it.
+_TILE = 64
+_FIELD_BYTES = 1 << 26  # memory of one block of fields while their spread is summed
+_KEPT_WEIGHT_BYTES = 1 << 28  # hidden weights stay in memory up to here, and are drawn at each use beyond
+
+
+@dataclass(frozen=True)
+class Member:
+    """One random feature map with its fitted readout."""
+
+    features: RandomFeatures
+    readout: Array
+    """V, (n₁ + n₂, output latent)"""
+    report: ReadoutReport
+
+    def __call__(self, x: Array) -> Array:
+        """Φ(x) = h(x)ᵀV for (samples, latent) rows."""
+        return self.features(x) @ self.readout
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """The fitted surrogate: F_A, K random feature maps with readouts, G_U."""
+
+    input_pca: PCA
+    output_pca: PCA
+    members: tuple[Member, ...]
+
+    @property
+    def place(self) -> Place:
+        """Where all arrays of the ensemble live."""
+        return place_of(self.output_pca.mean)
+
+    @property
+    def scales(self) -> tuple[float, float]:
+        """(r₁, r₂), shared by all members."""
+        return self.members[0].features.scales
+
+    def with_readouts(self, readouts: list[Array]) -> Ensemble:
+        """Return the same ensemble with other readouts, one per member."""
+        members = zip(self.members, readouts, strict=True)
+        return replace(self, members=tuple(replace(member, readout=V) for member, V in members))
+
+    def mean_fields(self, inputs: Array) -> Array:
+        """μ of (samples, values) inputs, as (samples, values)."""
+        fields = self.place.empty(inputs.shape[0], self.output_pca.mean.shape[0])
+        for rows in _blocks(inputs.shape[0], _ROWS):
+            total = 0.0
+            for latents in self._latents(inputs[rows, :]):
+                total = total + latents
+            mean = self.output_pca.decode(total / len(self.members))
+            fields[rows, :] = mean[: rows.stop - rows.start, :]
+        return fields
+
+    def field_blocks(self, inputs: Array) -> Iterator[tuple[slice, Array, Array]]:
+        """Yield (rows, μ, σ) for blocks of the (samples, values) inputs."""
+        size = max(_TILE, _FIELD_BYTES // (8 * self.output_pca.mean.shape[0]) // _TILE * _TILE)
+        for outer in _blocks(inputs.shape[0], _ROWS):
+            latents = self.place.xp.stack(list(self._latents(inputs[outer, :])))
+            for start in range(0, outer.stop - outer.start, size):
+                mean, std = self._mean_and_std(latents[:, start : start + size, :])
+                rows = slice(outer.start + start, min(outer.start + start + size, outer.stop))
+                count = rows.stop - rows.start
+                yield rows, mean[:count, :], std[:count, :]
+
+    def _latents(self, inputs: Array) -> Iterator[Array]:
+        """Yield each member's output latents of (samples, values) inputs, padded to whole tiles."""
+        x = self.input_pca.encode(_padded(inputs))
+        sizes = self.members[0].features.layers.sizes
+        bytes_each = 8 * (sizes[1] * (sizes[0] + sizes[2]) + 2 * x.shape[0] * (sizes[1] + sizes[2]))
+        return concurrently(lambda member: member(x), self.members, place=self.place, bytes_each=bytes_each)
+
+    def _mean_and_std(self, latents: Array) -> tuple[Array, Array]:
+        """μ and σ of (members, samples, latent) predictions."""
+        xp = self.place.xp
+        centre = xp.mean(latents, axis=0)
+        mean = self.output_pca.decode(centre)
+        if len(self.members) == 1:
+            return mean, xp.zeros_like(mean)
+        squares = self.place.zeros(*mean.shape)
+        for k in range(len(self.members)):
+            deviation = (latents[k, :, :] - centre) @ self.output_pca.modes
+            deviation *= deviation
+            squares += deviation
+        squares /= len(self.members) - 1
+        return mean, xp.sqrt(squares)
+
+
+def fit_members(
+    layers: HiddenLayers,
+    x: Array,
+    y: Array,
+    scales: tuple[float, float],
+    *,
+    n_members: int,
+    ridge: float,
+    tick: Tick = lambda stage, done, total: None,
+) -> tuple[Member, ...]:
+    """Fit members 0, …, K − 1 to (samples, latent) inputs and outputs, at shared scales."""
+    size, n1, n2 = layers.sizes
+    weight_bytes = 8 * n1 * (size + n2)
+    keep = n_members * weight_bytes <= _KEPT_WEIGHT_BYTES
+
+    def fit_member(k: int) -> Member:
+        features, H = anchor_features(replace(layers, member=k), x, scales)
+        readout, report = fit_readout(H, y, ridge)
+        return Member(features if keep else replace(features, weights=None), readout, report)
+
+    members = []
+    bytes_each = weight_bytes + 8 * 4 * x.shape[0] * (n1 + n2)
+    for member in concurrently(fit_member, range(n_members), place=place_of(x), bytes_each=bytes_each):
+        members.append(member)
+        tick("fitting members", len(members), n_members)
+    return tuple(members)
+
+
+def _blocks(n: int, size: int) -> Iterator[slice]:
+    """Cut n rows into blocks of whole tiles, at most `size` rows each, and one last block of what is left."""
+    whole = n // _TILE * _TILE
+    for start in range(0, whole, size):
+        yield slice(start, min(start + size, whole))
+    if whole < n:
+        yield slice(whole, n)
+
+
+def _padded(rows: Array) -> Array:
+    """Append zero rows up to a whole number of tiles."""
+    missing = -rows.shape[0] % _TILE
+    place = place_of(rows)
+    return place.xp.concat([rows, place.zeros(missing, rows.shape[1])], axis=0) if missing else rows

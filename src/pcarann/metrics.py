@@ -1,0 +1,67 @@
+"""Errors of predictions, and coverage and width of intervals.
+
+    relative L²   ‖û − u‖ / ‖u‖ for each sample; the paper reports its mean
+    coverage      share of grid values that lie inside their interval
+    width         mean length of the intervals
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pcarann.arrays import Array, place_of, to_host
+
+__all__ = ["coverage", "mean_width", "relative_l2"]
+
+
+def relative_l2(prediction: Array, truth: Array, *, per_sample: bool = False) -> Any:
+    """Mean over samples of ‖û − u‖₂ / ‖u‖₂, or the vector of all with `per_sample`.
+
+    A truth that is zero everywhere counts as 0 where the prediction is zero too, and as infinite otherwise.
+
+    >>> relative_l2([[3.0, 0.0], [2.0, 2.0]], [[3.0, 4.0], [2.0, 2.0]])
+    0.4
+    """
+    place = place_of(prediction)
+    found, wanted = _matching(place.put(prediction), place.put(truth), "prediction", "truth")
+    xp = place.xp
+    missed = xp.linalg.vector_norm(xp.reshape(found - wanted, (found.shape[0], -1)), axis=1)
+    size = xp.linalg.vector_norm(xp.reshape(wanted, (found.shape[0], -1)), axis=1)
+    ratio = missed / xp.where(size > 0, size, 1.0)
+    errors = xp.where((size == 0) & (missed > 0), math.inf, ratio)
+    return errors if per_sample else float(xp.mean(errors))
+
+
+def coverage(lower: Array, upper: Array, truth: Array) -> float:
+    """Share of the values of `truth` that lie in [lower, upper], pooled over samples and grid points.
+
+    >>> coverage([[0.0, 0.0]], [[1.0, 1.0]], [[0.5, 2.0]])
+    0.5
+    """
+    place = place_of(lower)
+    low, high = _matching(place.put(lower), place.put(upper), "lower", "upper")
+    low, wanted = _matching(low, place.put(truth), "lower", "truth")
+    inside = (low <= wanted) & (wanted <= high)
+    return float(place.xp.mean(place.xp.astype(inside, place.xp.float64)))
+
+
+def mean_width(lower: Array, upper: Array) -> float:
+    """Mean of upper − lower over samples and grid points.
+
+    >>> mean_width([[0.0, 0.0]], [[1.0, 3.0]])
+    2.0
+    """
+    place = place_of(lower)
+    low, high = _matching(place.put(lower), place.put(upper), "lower", "upper")
+    return float(to_host(place.xp.mean(high - low)))
+
+
+def _matching(first: Array, second: Array, first_name: str, second_name: str) -> tuple[Array, Array]:
+    if first.shape != second.shape:
+        raise ValueError(
+            f"{first_name} and {second_name} must have one shape, got {tuple(first.shape)} and {tuple(second.shape)}."
+        )
+    if not math.prod(first.shape):
+        raise ValueError(f"{first_name} and {second_name} are empty: shape {tuple(first.shape)}.")
+    return first, second

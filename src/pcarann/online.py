@@ -1,0 +1,187 @@
+"""Online adaptation: recursive least squares on the readout, exact, in blocks.
+
+The paper's recursion for a new pair (h, y), with P = (HᵀH + λI)⁻¹ of the old features,
+
+    k = Ph / (1 + hᵀPh),   V ← V + k(yᵀ − hᵀV),   P ← P − k hᵀP,
+
+started from weights V₀, is the solution of a ridge regression that shrinks towards V₀:
+
+    V = V₀ + (HᵀDH + λI)⁻¹ HᵀD R        over all rows, old and new
+
+with D = I and R the residuals Y − HV₀, which the recursion takes as zero for the old rows. Two starts:
+
+    least-squares   V₀ is the fitted readout and R = 0 on the training rows: the paper's.
+    ridge           V₀ = 0 and R = Y on the training rows: equals a batch ridge refit to rounding.
+
+A forgetting factor β < 1 gives a row of age t the weight D = βᵗ. The ridge is never forgotten, so that directions
+without new data cannot blow up. The sum over rows does not depend on their order or on how they are cut into blocks.
+
+    primal, p ≤ n:  keeps HᵀDH + λI and HᵀDR, both sums, and solves.
+                    Paper: keeps P itself, which loses symmetry and positivity over many updates.
+    dual,   p > n:  keeps √D H, √D R and the Cholesky factor of √D HHᵀ√D + λI, extended by each block; the p × p
+                    matrix is never formed. A stream that outgrows the features switches to the primal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from pcarann.arrays import Array, cholesky, concurrently, place_of, solve_cholesky, solve_lower
+from pcarann.ensemble import Ensemble
+from pcarann.readout import fit_readout
+
+__all__ = ["Adaptation", "Dual", "Primal", "RecursiveLeastSquares", "Start", "batch_refit"]
+
+Start = Literal["least-squares", "ridge"]
+
+
+@dataclass(frozen=True)
+class Primal:
+    """Sums over rows, p × p."""
+
+    information: Array
+    """HᵀDH + λI, (features, features)"""
+    moment: Array
+    """HᵀDR, (features, outputs)"""
+
+    @property
+    def correction(self) -> Array:
+        """V − V₀"""
+        return solve_cholesky(_positive(self.information), self.moment)
+
+    def updated(self, rows: Array, residuals: Array, fade: float, ridge: float) -> Primal:
+        """Fade the old rows by `fade` and add weighted new ones."""
+        information = fade * self.information + rows.T @ rows
+        if fade != 1.0:
+            information += (1.0 - fade) * ridge * place_of(rows).eye(rows.shape[1])
+        return Primal(information, fade * self.moment + rows.T @ residuals)
+
+
+@dataclass(frozen=True)
+class Dual:
+    """The rows themselves and the Cholesky factor of their Gram matrix, n × n."""
+
+    rows: Array
+    """√D H, (samples, features)"""
+    residuals: Array
+    """√D R, (samples, outputs)"""
+    lower: Array
+    """L Lᵀ = √D HHᵀ √D + λI"""
+
+    @property
+    def correction(self) -> Array:
+        """V − V₀"""
+        return self.rows.T @ solve_cholesky(self.lower, self.residuals)
+
+    def updated(self, rows: Array, residuals: Array, fade: float, ridge: float) -> Dual:
+        """Fade the old rows by `fade` and append weighted new ones."""
+        place = place_of(rows)
+        xp = place.xp
+        lower, old, kept = self.lower, self.rows, self.residuals
+        if fade != 1.0:
+            gram = lower @ lower.T
+            lower = _positive(fade * gram + (1.0 - fade) * ridge * place.eye(gram.shape[0]))
+            old, kept = fade**0.5 * old, fade**0.5 * kept
+        # [L 0; S L'] with S = (new rows · old rowsᵀ) L⁻ᵀ and L' L'ᵀ what the new block leaves.
+        cross = solve_lower(lower, old @ rows.T).T
+        corner = _positive(rows @ rows.T - cross @ cross.T + ridge * place.eye(rows.shape[0]))
+        top = xp.concat([lower, place.zeros(lower.shape[0], rows.shape[0])], axis=1)
+        extended = xp.concat([top, xp.concat([cross, corner], axis=1)], axis=0)
+        return Dual(xp.concat([old, rows]), xp.concat([kept, residuals]), extended)
+
+    def to_primal(self, ridge: float) -> Primal:
+        """Return the same rows as sums."""
+        information = self.rows.T @ self.rows + ridge * place_of(self.rows).eye(self.rows.shape[1])
+        return Primal(information, self.rows.T @ self.residuals)
+
+
+@dataclass(frozen=True)
+class RecursiveLeastSquares:
+    """The readout of one member while it adapts; `update` returns a new one."""
+
+    ridge: float
+    """λ"""
+    prior: Array | None
+    """V₀; None for 0"""
+    state: Primal | Dual
+
+    @classmethod
+    def start(
+        cls, features: Array, targets: Array, *, ridge: float = 1e-2, prior: Array | None = None
+    ) -> RecursiveLeastSquares:
+        """Start from the training rows: from the weights `prior` as in the paper, or ridge-consistent without."""
+        place = place_of(features)
+        samples, width = features.shape
+        residuals = targets if prior is None else place.zeros(samples, targets.shape[1])
+        if samples >= width:
+            information = features.T @ features + ridge * place.eye(width)
+            return cls(ridge, prior, Primal(information, features.T @ residuals))
+        lower = _positive(features @ features.T + ridge * place.eye(samples))
+        return cls(ridge, prior, Dual(features, residuals, lower))
+
+    @property
+    def readout(self) -> Array:
+        """V, (features, outputs)."""
+        correction = self.state.correction
+        return correction if self.prior is None else self.prior + correction
+
+    @property
+    def covariance(self) -> Array:
+        """P = (HᵀDH + λI)⁻¹, (features, features); formed here only, for inspection."""
+        primal = self.state.to_primal(self.ridge) if isinstance(self.state, Dual) else self.state
+        identity = place_of(primal.information).eye(primal.information.shape[0])
+        return solve_cholesky(_positive(primal.information), identity)
+
+    def update(self, features: Array, targets: Array, *, forgetting: float = 1.0) -> RecursiveLeastSquares:
+        """Take in a block of rows, the last of them the newest."""
+        place = place_of(features)
+        count, width = features.shape
+        residuals = targets if self.prior is None else targets - features @ self.prior
+        if forgetting != 1.0:
+            ages = place.put([forgetting ** (0.5 * (count - 1 - i)) for i in range(count)])[:, None]
+            features, residuals = features * ages, residuals * ages
+        state = self.state
+        if isinstance(state, Dual) and state.rows.shape[0] + count > width:
+            state = state.to_primal(self.ridge)
+        return replace(self, state=state.updated(features, residuals, forgetting**count, self.ridge))
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """Recursive least squares of all members of an ensemble."""
+
+    learners: tuple[RecursiveLeastSquares, ...]
+
+    @classmethod
+    def start(cls, ensemble: Ensemble, x: Array, y: Array, *, ridge: float, start: Start) -> Adaptation:
+        """Start every member from the training latents."""
+        learners = (
+            RecursiveLeastSquares.start(
+                member.features(x), y, ridge=ridge, prior=member.readout if start == "least-squares" else None
+            )
+            for member in ensemble.members
+        )
+        return cls(tuple(learners))
+
+    def update(self, ensemble: Ensemble, x: Array, y: Array, *, forgetting: float) -> Adaptation:
+        """Take in new latent pairs."""
+        pairs = zip(self.learners, ensemble.members, strict=True)
+        return Adaptation(tuple(rls.update(m.features(x), y, forgetting=forgetting) for rls, m in pairs))
+
+    def readouts(self) -> list[Array]:
+        """The adapted readout of each member."""
+        return [learner.readout for learner in self.learners]
+
+
+def batch_refit(ensemble: Ensemble, x: Array, y: Array, *, ridge: float) -> Ensemble:
+    """Refit every readout to these latents at once: what the recursion is compared with."""
+    return ensemble.with_readouts([fit_readout(member.features(x), y, ridge)[0] for member in ensemble.members])
+
+
+def _positive(matrix: Array) -> Array:
+    """Cholesky factor of a matrix that a positive ridge makes positive definite."""
+    lower = cholesky(matrix)
+    if lower is None:
+        raise ValueError("adaptation lost positive definiteness: use a larger adapt_ridge.")
+    return lower

@@ -1,0 +1,552 @@
+"""PCARaNN, the estimator that users hold.
+
+    fields a ──F──▶ latents x ──h──▶ features ──V──▶ latents y ──G──▶ fields u
+             PCA            random, fixed     least squares      PCA
+
+The estimator itself holds parameters and one immutable record of what was fitted. Every method that changes the
+model (`fit`, `partial_fit`, `calibrate`) builds a new record and publishes it with one assignment, so that a failed
+or interrupted call leaves the old model whole, and a prediction in another thread sees the old or the new one.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import NotFittedError
+
+from pcarann.arrays import Array, Place, place_of, to_host
+from pcarann.conformal import (
+    RELATIVE_FLOOR,
+    Band,
+    Calibration,
+    Method,
+    check_level,
+    nonconformity_scores,
+    samples_needed,
+)
+from pcarann.ensemble import Ensemble, Tick, fit_members
+from pcarann.features import HiddenLayers, anchor_features
+from pcarann.online import Adaptation, Start, batch_refit
+from pcarann.pca import PCA, fit_pca
+from pcarann.random import permutation
+from pcarann.refine import Refinement, ValidationLoss, refine_scales
+from pcarann.scales import energy_matched_scales
+from pcarann.validation import (
+    check_choice,
+    check_components,
+    check_count,
+    check_fields,
+    check_number,
+    check_pair_lengths,
+    check_seed,
+    check_weights,
+)
+
+__all__ = ["Fitted", "PCARaNN"]
+
+INNER_SHARE = 0.8
+_SPLIT_STREAM = (-3,)
+_FEWEST_TO_REFINE = 5
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """All that a fit found. Replaced as a whole, never edited."""
+
+    ensemble: Ensemble
+    x: Array
+    """Latents of the training inputs, (samples, latent)"""
+    y: Array
+    """Latents of the training outputs, (samples, latent)"""
+    energy_scales: tuple[float, float]
+    refinement: Refinement | None
+    seconds: dict[str, float]
+    adaptation: Adaptation | None = None
+    n_adapted: int = 0
+    calibration: Calibration | None = None
+    stale: bool = False
+    """Whether the model was adapted after its last calibration"""
+
+
+class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Surrogate of a parametric PDE: PCA, fixed random features, one least-squares solve.
+
+    Inputs and outputs are arrays whose first axis is the sample; the rest may be any grid, or a plain table of
+    parameters. The model lives where the training data are (NumPy, or torch or CuPy on a GPU), or on `device`;
+    predictions come back as the kind of array that was handed in.
+
+    Parameters
+    ----------
+    n_components : int, float or pair of these
+        Modes of the input and output PCA: a number, or a share of the energy in (0, 1). No more than a field has
+        values.
+    widths : pair of int
+        Neurons of the two random layers, n₁ and n₂.
+    n_members : int
+        Members of the ensemble, K. Intervals are sharpest with about 20; one is allowed.
+    scales : "refined", "energy" or pair of float
+        Scales r₁, r₂ of the layers: chosen on a validation loss, by energy matching alone, or given.
+    ridge : float
+        λ of the final readout; 0 is least squares of minimum norm.
+    refine_ridge : float
+        λ inside the validation loss.
+    refine_start : "scan" or "energy"
+        Where the refinement starts: at the best point of a coarse scan, or at the energy-matched scales as in the
+        paper, from which it may not leave a poor basin.
+    adapt_ridge : float
+        λ of `partial_fit`.
+    adapt_start : "least-squares" or "ridge"
+        What `partial_fit` departs from: the fitted readout (the paper's), or the ridge solution of the training
+        data, with which it equals a ridge refit on all data.
+    forgetting : float
+        Factor in (0, 1] by which `partial_fit` discounts all earlier samples for each new one; 1 forgets nothing.
+    quadrature : None or pair (input, output) of arrays or None
+        Weights of the grid values in the inner product, so that modes do not depend on where a mesh is fine.
+    random_state : int, None or NumPy random generator
+        Seed of the hidden weights and of the validation split. The same seed gives the same model everywhere.
+    device : None, "cpu", "cuda" or "cuda:N"
+        None stays where the data are.
+    verbose : bool
+        Show progress while fitting.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pcarann import PCARaNN
+    >>> from pcarann.metrics import relative_l2
+    >>> x = np.linspace(0, 1, 64)
+    >>> frequency = np.random.default_rng(0).uniform(1, 3, (300, 1))
+    >>> a, u = np.sin(frequency * x), np.cos(frequency * x) ** 2
+    >>> model = PCARaNN(n_components=0.999999, widths=(100, 50), n_members=5).fit(a[:200], u[:200])
+    >>> relative_l2(model.predict(a[200:]), u[200:]) < 1e-3
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: Any = (100, 100),
+        widths: tuple[int, int] = (500, 200),
+        n_members: int = 20,
+        scales: Any = "refined",
+        ridge: float = 0.0,
+        refine_ridge: float = 1e-4,
+        refine_start: Literal["scan", "energy"] = "scan",
+        adapt_ridge: float = 1e-2,
+        adapt_start: Start = "least-squares",
+        forgetting: float = 1.0,
+        quadrature: Any = None,
+        random_state: Any = 0,
+        device: str | None = None,
+        verbose: bool = False,
+    ):
+        self.n_components = n_components
+        self.widths = widths
+        self.n_members = n_members
+        self.scales = scales
+        self.ridge = ridge
+        self.refine_ridge = refine_ridge
+        self.refine_start = refine_start
+        self.adapt_ridge = adapt_ridge
+        self.adapt_start = adapt_start
+        self.forgetting = forgetting
+        self.quadrature = quadrature
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+
+    def fit(self, X: Array, y: Array) -> PCARaNN:
+        """Fit to input fields X and output fields y, each (samples, *grid)."""
+        settings = _Settings.of(self)
+        place = place_of(X, self.device)
+        inputs, input_grid = check_fields(X, "X", place, least=2)
+        outputs, output_grid = check_fields(_required(y), "y", place, scalar=True, least=2)
+        check_pair_lengths(inputs, outputs)
+        grids = (input_grid, output_grid)
+        with _progress(self.verbose) as tick:
+            self._fitted = _fit(settings, inputs, outputs, grids, tick)
+        return self
+
+    def predict(self, X: Array, return_std: bool = False) -> Any:
+        """Predict output fields û = G(Φ(F(a))), the mean over the members; with their standard deviation if asked."""
+        fitted = self._require_fitted()
+        inputs = self._inputs(X, fitted)
+        if not return_std:
+            return _like(X, fitted.ensemble.mean_fields(inputs), fitted.ensemble.output_pca.grid)
+        mean, std = _mean_and_std(fitted.ensemble, inputs)
+        grid = fitted.ensemble.output_pca.grid
+        return _like(X, mean, grid), _like(X, std, grid)
+
+    def score(self, X: Array, y: Array, sample_weight: Array | None = None) -> float:
+        """R² of the prediction, all output values weighted by their variance."""
+        from sklearn.metrics import r2_score
+
+        found, truth = to_host(self.predict(X)), to_host(_required(y))
+        flat = (found.shape[0], -1)
+        weights = None if sample_weight is None else to_host(sample_weight)
+        return float(
+            r2_score(
+                truth.reshape(flat), found.reshape(flat), sample_weight=weights, multioutput="variance_weighted"
+            )
+        )
+
+    def calibrate(self, X: Array, y: Array) -> PCARaNN:
+        """Calibrate intervals on samples that were used for nothing else; any level can be asked for afterwards."""
+        fitted = self._require_fitted()
+        inputs, outputs = self._pair(X, y, fitted)
+        place = fitted.ensemble.place
+        floor = max(RELATIVE_FLOOR * _field_size(fitted.ensemble.output_pca), np.finfo(float).tiny)
+        scores = place.empty(*outputs.shape)
+        for rows, mean, std in fitted.ensemble.field_blocks(inputs):
+            scores[rows, :] = nonconformity_scores(mean, std, outputs[rows, :], floor)
+        self._fitted = replace(fitted, calibration=Calibration.of(scores, floor), stale=False)
+        return self
+
+    def predict_interval(self, X: Array, alpha: float = 0.05, method: Method = "sample") -> Band:
+        """Predict fields with intervals of level 1 − alpha; `pcarann.conformal` says what each method guarantees."""
+        fitted = self._require_fitted()
+        check_level(alpha, method)
+        if fitted.calibration is None:
+            raise NotFittedError("This PCARaNN has no calibration: call calibrate(X, y) before predict_interval.")
+        if fitted.stale:
+            raise NotFittedError(
+                "The calibration is stale, since partial_fit changed the model after it: call calibrate(X, y) again."
+            )
+        inputs = self._inputs(X, fitted)
+        quantile = fitted.calibration.quantile(alpha, method)
+        if quantile == np.inf:
+            points = int(fitted.ensemble.output_pca.mean.shape[0])
+            warnings.warn(
+                f"{fitted.calibration.n_samples} calibration samples are too few for alpha={alpha} with "
+                f"method={method!r}: {samples_needed(alpha, points, method)} are needed. Intervals are infinite.",
+                stacklevel=2,
+            )
+        mean, std = _mean_and_std(fitted.ensemble, inputs)
+        half = fitted.calibration.half_width(std, quantile)
+        grid = fitted.ensemble.output_pca.grid
+        return Band(*(_like(X, fields, grid) for fields in (mean, std, mean - half, mean + half)))
+
+    def partial_fit(self, X: Array, y: Array) -> PCARaNN:
+        """Adapt the readout to new samples by recursive least squares; PCAs and random layers stay.
+
+        On a model that is not fitted yet, this is `fit`.
+        """
+        if not hasattr(self, "_fitted"):
+            return self.fit(X, y)
+        settings = _Settings.of(self)
+        fitted = self._fitted
+        ensemble = fitted.ensemble
+        inputs, outputs = self._pair(X, y, fitted)
+        start = fitted.adaptation or Adaptation.start(
+            ensemble, fitted.x, fitted.y, ridge=settings.adapt_ridge, start=settings.adapt_start
+        )
+        x, latent = ensemble.input_pca.encode(inputs), ensemble.output_pca.encode(outputs)
+        adaptation = start.update(ensemble, x, latent, forgetting=settings.forgetting)
+        self._fitted = replace(
+            fitted,
+            ensemble=ensemble.with_readouts(adaptation.readouts()),
+            adaptation=adaptation,
+            n_adapted=fitted.n_adapted + int(x.shape[0]),
+            stale=fitted.calibration is not None,
+        )
+        return self
+
+    def refit_readout(self, X: Array, y: Array, ridge: float | None = None) -> PCARaNN:
+        """Refit the readout to the training samples and these new ones at once: the batch peer of `partial_fit`."""
+        fitted = self._require_fitted()
+        ensemble = fitted.ensemble
+        inputs, outputs = self._pair(X, y, fitted)
+        xp = ensemble.place.xp
+        x = xp.concat([fitted.x, ensemble.input_pca.encode(inputs)], axis=0)
+        latent = xp.concat([fitted.y, ensemble.output_pca.encode(outputs)], axis=0)
+        chosen = check_number(self.ridge if ridge is None else ridge, "ridge", least=0.0)
+        self._fitted = replace(
+            fitted,
+            ensemble=batch_refit(ensemble, x, latent, ridge=chosen),
+            x=x,
+            y=latent,
+            adaptation=None,
+            n_adapted=0,
+            stale=fitted.calibration is not None,
+        )
+        return self
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one file, atomically; `pcarann.load` reads it back."""
+        from pcarann.storage import save
+
+        self._require_fitted()
+        save(self, path)
+
+    @property
+    def ensemble_(self) -> Ensemble:
+        """The fitted surrogate."""
+        return self._attribute("ensemble_").ensemble
+
+    @property
+    def input_pca_(self) -> PCA:
+        """F_A, the PCA of the inputs."""
+        return self._attribute("input_pca_").ensemble.input_pca
+
+    @property
+    def output_pca_(self) -> PCA:
+        """G_U, the PCA of the outputs."""
+        return self._attribute("output_pca_").ensemble.output_pca
+
+    @property
+    def scales_(self) -> tuple[float, float]:
+        """(r₁, r₂) in use."""
+        return self._attribute("scales_").ensemble.scales
+
+    @property
+    def energy_scales_(self) -> tuple[float, float]:
+        """(r̄₁, r̄₂) by energy matching."""
+        return self._attribute("energy_scales_").energy_scales
+
+    @property
+    def log_offsets_(self) -> tuple[float, float]:
+        """η* = log(r / r̄)."""
+        fitted = self._attribute("log_offsets_")
+        first, second = np.log(fitted.ensemble.scales) - np.log(fitted.energy_scales)
+        return float(first), float(second)
+
+    @property
+    def refinement_(self) -> Refinement | None:
+        """What the refinement did; None where the scales were not refined."""
+        return self._attribute("refinement_").refinement
+
+    @property
+    def fit_seconds_(self) -> dict[str, float]:
+        """Wall-clock seconds of `fit`, by stage."""
+        return dict(self._attribute("fit_seconds_").seconds)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Values of one input field."""
+        return int(self._attribute("n_features_in_").ensemble.input_pca.mean.shape[0])
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_fitted")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = True
+        tags.input_tags.three_d_array = True
+        return tags
+
+    def _attribute(self, name: str) -> Fitted:
+        if not hasattr(self, "_fitted"):
+            raise AttributeError(f"{name} exists after fit only: this PCARaNN is not fitted yet.")
+        fitted: Fitted = self._fitted
+        return fitted
+
+    def _require_fitted(self) -> Fitted:
+        if not hasattr(self, "_fitted"):
+            raise NotFittedError("This PCARaNN is not fitted yet: call fit(X, y) first.")
+        fitted: Fitted = self._fitted
+        return fitted
+
+    def _inputs(self, X: Array, fitted: Fitted) -> Array:
+        ensemble = fitted.ensemble
+        return check_fields(X, "X", ensemble.place, grid=ensemble.input_pca.grid)[0]
+
+    def _pair(self, X: Array, y: Array, fitted: Fitted) -> tuple[Array, Array]:
+        ensemble = fitted.ensemble
+        inputs = self._inputs(X, fitted)
+        outputs, _ = check_fields(
+            _required(y), "y", ensemble.place, grid=ensemble.output_pca.grid, scalar=not ensemble.output_pca.grid
+        )
+        check_pair_lengths(inputs, outputs)
+        return inputs, outputs
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """The estimator's parameters, checked."""
+
+    components: tuple[int | float, int | float]
+    widths: tuple[int, int]
+    n_members: int
+    scales: Literal["refined", "energy"] | tuple[float, float]
+    ridge: float
+    refine_ridge: float
+    refine_start: Literal["scan", "energy"]
+    adapt_ridge: float
+    adapt_start: Start
+    forgetting: float
+    quadrature: tuple[Any, Any]
+    seed: int
+
+    @classmethod
+    def of(cls, model: PCARaNN) -> _Settings:
+        """Check every parameter, or refuse in one sentence."""
+        widths, scales, quadrature = model.widths, model.scales, model.quadrature
+        if not isinstance(widths, tuple | list | np.ndarray) or len(widths) != 2:
+            raise ValueError(f"widths must be a pair (n₁, n₂), got {widths!r}.")
+        if isinstance(scales, tuple | list | np.ndarray) and len(scales) == 2:
+            scales = (check_number(scales[0], "scales", above=0), check_number(scales[1], "scales", above=0))
+        elif not isinstance(scales, str) or scales not in ("refined", "energy"):
+            raise ValueError(f"scales must be 'refined', 'energy' or a pair (r₁, r₂), got {scales!r}.")
+        if quadrature is not None and (not isinstance(quadrature, tuple | list) or len(quadrature) != 2):
+            raise ValueError("quadrature must be None or a pair (input weights, output weights).")
+        return cls(
+            components=check_components(model.n_components),
+            widths=(check_count(widths[0], "widths"), check_count(widths[1], "widths")),
+            n_members=check_count(model.n_members, "n_members"),
+            scales=scales,
+            ridge=check_number(model.ridge, "ridge", least=0.0),
+            refine_ridge=check_number(model.refine_ridge, "refine_ridge", above=0.0),
+            refine_start=check_choice(model.refine_start, "refine_start", ("scan", "energy")),
+            adapt_ridge=check_number(model.adapt_ridge, "adapt_ridge", above=0.0),
+            adapt_start=check_choice(model.adapt_start, "adapt_start", ("least-squares", "ridge")),
+            forgetting=check_number(model.forgetting, "forgetting", above=0.0, most=1.0),
+            quadrature=(None, None) if quadrature is None else (quadrature[0], quadrature[1]),
+            seed=check_seed(model.random_state),
+        )
+
+
+class _Clock:
+    """Seconds by stage."""
+
+    def __init__(self, place: Place):
+        self.place, self.seconds, self.last = place, {}, time.perf_counter()  # type: tuple[Place, dict[str, float], float]
+
+    def lap(self, stage: str) -> None:
+        self.place.wait()
+        now = time.perf_counter()
+        self.seconds[stage], self.last = now - self.last, now
+
+
+def _fit(
+    settings: _Settings, inputs: Array, outputs: Array, grids: tuple[tuple[int, ...], tuple[int, ...]], tick: Tick
+) -> Fitted:
+    """The whole method, stage by stage."""
+    place = place_of(inputs)
+    clock = _Clock(place)
+    refine = settings.scales == "refined"
+    if refine and inputs.shape[0] < _FEWEST_TO_REFINE:
+        warnings.warn(
+            f"{inputs.shape[0]} samples are too few to refine the scales ({_FEWEST_TO_REFINE} are needed): "
+            "using the energy-matched scales.",
+            stacklevel=3,
+        )
+        refine = False
+    inner = _inner_samples(inputs.shape[0], settings.seed) if refine else None
+    pcas, latents = [], []
+    for fields, side in ((inputs, 0), (outputs, 1)):
+        name = ("inputs", "outputs")[side]
+        tick(f"PCA of the {name}", side, 2)
+        weights = check_weights(settings.quadrature[side], f"quadrature[{side}]", grids[side], place)
+        pca, codes = _fit_pca_on(fields, inner, settings.components[side], grids[side], weights, name)
+        pcas.append(pca)
+        latents.append(codes)
+        clock.lap(f"{name}_pca")
+    x, y = latents
+    layers = HiddenLayers(settings.seed, 0, (pcas[0].n_components, *settings.widths))
+    count = len(inner[0]) if inner else x.shape[0]
+    energy_scales = energy_matched_scales(layers, x[:count, :], y[:count, :])
+    clock.lap("energy_matching")
+    refinement = None
+    scales = energy_scales if isinstance(settings.scales, str) else settings.scales
+    if refine:
+        refinement = _refine(settings, layers, x, y, count, energy_scales, tick)
+        scales = _offset(energy_scales, refinement.log_offsets)
+        clock.lap("refinement")
+    members = fit_members(layers, x, y, scales, n_members=settings.n_members, ridge=settings.ridge, tick=tick)
+    clock.lap("members")
+    clock.seconds["total"] = sum(clock.seconds.values())
+    return Fitted(Ensemble(pcas[0], pcas[1], members), x, y, energy_scales, refinement, clock.seconds)
+
+
+def _inner_samples(n: int, seed: int) -> tuple[list[int], list[int]]:
+    """Split the samples at random: inner training subset, validation subset."""
+    order = permutation(n, seed=seed, stream=_SPLIT_STREAM)
+    count = min(round(INNER_SHARE * n), n - 1)
+    return sorted(order[:count]), sorted(order[count:])
+
+
+def _fit_pca_on(
+    fields: Array,
+    inner: tuple[list[int], list[int]] | None,
+    n_components: int | float,
+    grid: tuple[int, ...],
+    weights: Array | None,
+    name: str,
+) -> tuple[PCA, Array]:
+    """Fit the PCA to all fields, or to the inner ones alone; return it with all latents, inner rows first."""
+    if inner is None:
+        return fit_pca(fields, n_components, grid=grid, weights=weights, name=name)
+    place = place_of(fields)
+    rows = [place.xp.asarray(index, device=place.device) for index in inner]
+    pca, codes = fit_pca(place.xp.take(fields, rows[0], axis=0), n_components, grid=grid, weights=weights, name=name)
+    others = pca.encode(place.xp.take(fields, rows[1], axis=0))
+    return pca, place.xp.concat([codes, others], axis=0)
+
+
+def _refine(
+    settings: _Settings,
+    layers: HiddenLayers,
+    x: Array,
+    y: Array,
+    n_inner: int,
+    energy_scales: tuple[float, float],
+    tick: Tick,
+) -> Refinement:
+    """Refine the scales on member 0, the representative, with anchors from the inner samples."""
+    features, _ = anchor_features(layers, x[:n_inner, :], energy_scales)
+    loss = ValidationLoss.of(features, x, y, n_inner=n_inner, ridge=settings.refine_ridge)
+    return refine_scales(loss, start=settings.refine_start, tick=lambda message: tick(message, 0, None))
+
+
+def _offset(scales: tuple[float, float], eta: tuple[float, float]) -> tuple[float, float]:
+    return scales[0] * float(np.exp(eta[0])), scales[1] * float(np.exp(eta[1]))
+
+
+def _mean_and_std(ensemble: Ensemble, inputs: Array) -> tuple[Array, Array]:
+    shape = (inputs.shape[0], ensemble.output_pca.mean.shape[0])
+    mean, std = ensemble.place.empty(*shape), ensemble.place.empty(*shape)
+    for rows, block_mean, block_std in ensemble.field_blocks(inputs):
+        mean[rows, :], std[rows, :] = block_mean, block_std
+    return mean, std
+
+
+def _field_size(pca: PCA) -> float:
+    """Root mean square of the output values of the training set, from the mean and the modes' energy."""
+    xp = place_of(pca.mean).xp
+    values = pca.mean.shape[0]
+    return float(xp.sqrt(xp.sum(pca.mean**2) / values)) + (pca.energy / values) ** 0.5
+
+
+def _like(handed: Array, fields: Array, grid: tuple[int, ...]) -> Array:
+    """Return (samples, values) fields on their grid, as the kind of array that the user handed in."""
+    place = place_of(handed)
+    return place.xp.reshape(place.put(fields), (fields.shape[0], *grid))
+
+
+def _required(y: Any) -> Any:
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None.")
+    return y
+
+
+@contextmanager
+def _progress(verbose: bool) -> Iterator[Tick]:
+    """Show a bar on standard error while fitting, if asked."""
+    if not verbose:
+        yield lambda stage, done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("fitting", total=None)
+        yield lambda stage, done, total: progress.update(task, description=stage, completed=done, total=total)

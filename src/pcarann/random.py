@@ -1,0 +1,89 @@
+"""Counter-based uniform numbers, identical on every backend.
+
+The i-th number of a stream is a pure function of (seed, stream, i): the SplitMix64 generator of Steele, Lea
+and Flood (2014), evaluated at its counter,
+
+    z ← key + (i + 1) · 0x9E3779B97F4A7C15
+    z ← (z ⊕ z ≫ 30) · 0xBF58476D1CE4E5B9
+    z ← (z ⊕ z ≫ 27) · 0x94D049BB133111EB
+    u = ((z ⊕ z ≫ 31) ≫ 11) · 2⁻⁵³ ∈ [0, 1),
+
+all modulo 2⁶⁴. The key is the same mixing, folded over the seed and the stream's integers. Integer arithmetic
+and one exact conversion make every bit the same on NumPy, torch and CuPy, so that hidden weights never need to
+be stored or copied to a device.
+"""
+
+from __future__ import annotations
+
+import math
+
+from pcarann.arrays import Array, Place, place_of
+
+__all__ = ["permutation", "uniform"]
+
+_GOLDEN = 0x9E3779B97F4A7C15
+_MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
+_WORD = (1 << 64) - 1
+_BLOCK = 1 << 15  # numbers at a time on a CPU: 256 KiB, so that the dozen passes stay in the cache
+
+
+def uniform(
+    shape: tuple[int, ...],
+    *,
+    seed: int,
+    stream: tuple[int, ...],
+    place: Place,
+    low: float = 0.0,
+    high: float = 1.0,
+) -> Array:
+    """Return numbers uniform in [low, high), a function of (seed, stream, index) alone.
+
+    >>> from pcarann.arrays import place_of
+    >>> print(uniform((2,), seed=0, stream=(0, 1), place=place_of([0.0])).round(4))
+    [0.7047 0.4661]
+    """
+    size = math.prod(shape)
+    key = _key(seed, stream)
+    numbers = place.empty(size)
+    block = _BLOCK if place.on_host else max(size, 1)
+    for start in range(0, size, block):
+        stop = min(start + block, size)
+        block_numbers = _numbers(key, start, stop, place)
+        block_numbers *= high - low
+        block_numbers += low
+        numbers[start:stop] = block_numbers
+    return place.xp.reshape(numbers, shape)
+
+
+def permutation(n: int, *, seed: int, stream: tuple[int, ...]) -> list[int]:
+    """Return a random order of 0, …, n − 1, made on the host so that every backend shuffles alike."""
+    keys = uniform((n,), seed=seed, stream=stream, place=place_of(None))
+    return [int(i) for i in keys.argsort(kind="stable")]
+
+
+def _numbers(key: int, start: int, stop: int, place: Place) -> Array:
+    """Return the numbers of index start, …, stop − 1 of the stream with this key."""
+    xp = place.xp
+    z = xp.arange(start + 1, stop + 1, dtype=xp.int64, device=place.device)
+    # Signed 64-bit integers wrap like unsigned ones; a shift to the right then needs its sign bits masked.
+    z *= _signed(_GOLDEN)
+    z += _signed(key)
+    for shift, factor in _MIX:
+        z ^= (z >> shift) & (_WORD >> shift)
+        z *= _signed(factor)
+    z ^= (z >> 31) & (_WORD >> 31)
+    return xp.astype((z >> 11) & (_WORD >> 11), xp.float64) * 2.0**-53
+
+
+def _key(seed: int, stream: tuple[int, ...]) -> int:
+    key = 0
+    for part in (seed, *stream):
+        key = (key + part + 1) * _GOLDEN & _WORD
+        for shift, factor in _MIX:
+            key = (key ^ key >> shift) * factor & _WORD
+        key ^= key >> 31
+    return key
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 64) if word >> 63 else word

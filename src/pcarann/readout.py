@@ -1,0 +1,171 @@
+"""V: the readout, the only part that is fitted.
+
+    minimise ‖HV − Y‖² + λ‖V‖²        H (samples, features), Y (samples, outputs)
+
+For λ = 0 the solution of least norm is taken. With N samples and p features the system is the smaller of
+
+    primal, p ≤ N:   V = (HᵀH + λI)⁻¹ HᵀY
+    dual,   p > N:   V = Hᵀ (HHᵀ + λI)⁻¹ Y
+
+Both square the condition number of H. A Cholesky factorisation is used while an estimate of that square leaves
+digits to spare, and steps of iterative refinement, V += (…)⁻¹ applied to the residual Y − HV, give back the digits
+it cost. Otherwise the factor comes from orthogonal transformations of H itself: the QR factorisation of H stacked
+on √λ I for a ridge, the singular value decomposition, with singular values below max(N, p)·eps of the first
+dropped, for plain least squares.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from pcarann.arrays import Array, cholesky, place_of, solve_cholesky, solve_lower
+from pcarann.random import uniform
+
+__all__ = ["ReadoutReport", "RidgeFactor", "factorise", "fit_readout"]
+
+Solver = Literal["cholesky", "qr", "svd"]
+
+_EPS = 2.0**-52
+# Largest condition number of the normal matrix for Cholesky: the first solution then has two digits or more, and
+# each step of refinement adds as many again.
+_SAFE_CONDITION = 1e13
+_REFINEMENT_STEPS = 6
+_REFINED_TO = 1e-12
+_PROBES, _PROBE_STEPS = 4, 2
+
+
+@dataclass(frozen=True)
+class ReadoutReport:
+    """How a readout was computed."""
+
+    solver: Solver
+    form: Literal["primal", "dual"]
+    rank: int
+    """Numerical rank of H"""
+    condition: float
+    """Estimated condition number of H, the ridge included"""
+
+
+@dataclass(frozen=True)
+class RidgeFactor:
+    """Lower triangular L with L Lᵀ = HᵀH + λI (primal) or HHᵀ + λI (dual)."""
+
+    lower: Array
+    solver: Solver
+    dual: bool
+    ridge: float
+    condition: float
+    """Estimated condition number of L Lᵀ"""
+    basis: Array | None = None
+    """Q of H = Q Lᵀ (primal) or Hᵀ = Q Lᵀ (dual), where the factor came from a QR factorisation"""
+
+    def solve(self, rhs: Array) -> Array:
+        """(L Lᵀ)⁻¹ rhs"""
+        return solve_cholesky(self.lower, rhs)
+
+    def readout(self, features: Array, targets: Array) -> Array:
+        """The ridge solution V for these features H and targets Y."""
+        if self.basis is None:
+            return features.T @ self.solve(targets) if self.dual else self.solve(features.T @ targets)
+        if self.dual:
+            return self.basis @ solve_lower(self.lower, targets)
+        return solve_lower(self.lower, self.basis.T @ targets, transposed=True)
+
+
+def factorise(features: Array, ridge: float) -> RidgeFactor:
+    """Factor the smaller normal matrix of H for λ > 0: by Cholesky where that is safe, by QR otherwise."""
+    factor = _safe_cholesky(features, ridge)
+    return _orthogonal_factor(features, ridge, features.shape[1] > features.shape[0]) if factor is None else factor
+
+
+def fit_readout(features: Array, targets: Array, ridge: float = 0.0) -> tuple[Array, ReadoutReport]:
+    """Return V, (features, outputs), and how it was computed.
+
+    >>> import numpy as np
+    >>> V, report = fit_readout(np.array([[1.0, 1.0], [1.0, -1.0], [0.0, 0.0]]), np.array([[3.0], [1.0], [7.0]]))
+    >>> print(V.T.round(12), report.solver, report.form, report.rank)
+    [[2. 1.]] cholesky primal 2
+    """
+    dual = features.shape[1] > features.shape[0]
+    factor = _safe_cholesky(features, ridge)
+    V = _refined_cholesky(factor, features, targets) if factor else None
+    if V is None and ridge:
+        factor = _orthogonal_factor(features, ridge, dual)
+        V = factor.readout(features, targets)
+    if V is None or factor is None:
+        return _svd_readout(features, targets)
+    return V, ReadoutReport(factor.solver, _form(dual), min(features.shape), math.sqrt(factor.condition))
+
+
+def _safe_cholesky(features: Array, ridge: float) -> RidgeFactor | None:
+    """Factor the smaller normal matrix of H by Cholesky; None where too few digits would be left."""
+    dual = features.shape[1] > features.shape[0]
+    normal = features @ features.T if dual else features.T @ features
+    if ridge:
+        normal += ridge * place_of(normal).eye(normal.shape[0])
+    lower = cholesky(normal)
+    if lower is not None:
+        condition = _condition(normal, lower)
+        if condition <= _SAFE_CONDITION:
+            return RidgeFactor(lower, "cholesky", dual, ridge, condition)
+    return None
+
+
+def _refined_cholesky(factor: RidgeFactor, features: Array, targets: Array) -> Array | None:
+    """Solve by Cholesky, then correct by the residual of the normal equations, formed from H itself.
+
+    Each step shrinks the error by about the size of the first correction; None where it does not shrink enough.
+    """
+    H, Y = features, targets
+    norm = place_of(H).xp.linalg.vector_norm
+    solution = factor.solve(Y if factor.dual else H.T @ Y)
+    rate = 0.0
+    for _ in range(_REFINEMENT_STEPS):
+        missed = Y - H @ (H.T @ solution if factor.dual else solution)
+        step = factor.solve((missed if factor.dual else H.T @ missed) - factor.ridge * solution)
+        solution += step
+        size = float(norm(step)) / (float(norm(solution)) or 1.0)
+        rate = rate or size
+        if size * rate <= _REFINED_TO:
+            return H.T @ solution if factor.dual else solution
+    return None
+
+
+def _svd_readout(features: Array, targets: Array) -> tuple[Array, ReadoutReport]:
+    """Minimum-norm least squares: V = Σ vᵢ uᵢᵀY / sᵢ over the singular values that stand above rounding."""
+    xp = place_of(features).xp
+    left, singular, right = xp.linalg.svd(features, full_matrices=False)
+    cut = max(features.shape) * _EPS * float(singular[0])
+    rank = int(xp.sum(xp.astype(singular > cut, xp.int64)))
+    V = right[:rank, :].T @ ((left[:, :rank].T @ targets) / singular[:rank, None])
+    condition = float(singular[0] / singular[rank - 1]) if rank else 1.0
+    return V, ReadoutReport("svd", _form(features.shape[1] > features.shape[0]), rank, condition)
+
+
+def _form(dual: bool) -> Literal["primal", "dual"]:
+    return "dual" if dual else "primal"
+
+
+def _orthogonal_factor(features: Array, ridge: float, dual: bool) -> RidgeFactor:
+    """Factor by QR of H (or Hᵀ) stacked on √λ I: no product HᵀH is ever formed."""
+    place = place_of(features)
+    matrix = features.T if dual else features
+    size = matrix.shape[1]
+    stacked = place.xp.concat([matrix, math.sqrt(ridge) * place.eye(size)], axis=0)
+    Q, R = place.xp.linalg.qr(stacked, mode="reduced")
+    return RidgeFactor(R.T, "qr", dual, ridge, _condition(R.T @ R, R.T), Q[: matrix.shape[0], :])
+
+
+def _condition(normal: Array, lower: Array) -> float:
+    """Estimate cond(L Lᵀ): Frobenius norm times the norm of the inverse, found by a few inverse power steps."""
+    place = place_of(normal)
+    vectors = uniform((normal.shape[0], _PROBES), seed=0, stream=(1,), place=place, low=-1.0)
+    growth = 0.0
+    for _ in range(_PROBE_STEPS):
+        vectors /= place.xp.linalg.vector_norm(vectors, axis=0)
+        vectors = solve_cholesky(lower, vectors)
+        growth = float(place.xp.max(place.xp.linalg.vector_norm(vectors, axis=0)))
+    condition = growth * float(place.xp.linalg.vector_norm(normal))
+    return condition if math.isfinite(condition) else math.inf

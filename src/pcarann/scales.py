@@ -1,0 +1,74 @@
+"""Energy-matched scales r̄₁, r̄₂.
+
+The scales set how far the random projections reach into the bend of tanh. With
+
+    S_X = mean ‖xᵢ‖²,   S_Y = mean ‖yᵢ‖²,   S_H = mean ‖h⁽¹⁾(xᵢ)‖²
+
+each layer's features are given a share of the output energy: γ₁ = 0.7 to the first, whose input energy is S_X,
+and γ₂ = 0.3 to the second, whose input energy is that of pilot features of the first. Clipping with τ = δ = 2
+keeps features from vanishing and from saturating.
+
+The rule does not depend on the unit of the inputs. It does depend on the unit of the outputs, through S_Y, until
+the clipping holds it: that is the paper's rule, and refinement (`refine`) is what corrects it.
+"""
+
+from __future__ import annotations
+
+import math
+
+from pcarann.arrays import Array, place_of, row_quantiles
+from pcarann.features import HiddenLayers, layer_output
+
+__all__ = ["energy_matched_scale", "energy_matched_scales", "mean_energy"]
+
+SHARES = (0.7, 0.3)
+FLOOR = 2.0
+CEILING = 2.0
+
+
+def energy_matched_scale(
+    input_energy: float,
+    target_energy: float,
+    *,
+    width: int,
+    share: float,
+    floor: float = FLOOR,
+    ceiling: float = CEILING,
+) -> float:
+    """Scale at which a layer's features carry a share of the target energy.
+
+    For small arguments tanh z ≈ z, and E[W²] = 1/3, so the layer's energy is r² n S_X / 3. Setting it to γ S_Y
+    gives r = √(3 γ S_Y / (n S_X)), clipped to [√(3 τ² / (n S_X)), √(3 δ² / S_X)]. Inputs without energy make
+    every scale the same: r = 1.
+
+    >>> energy_matched_scale(3.0, 100.0, width=100, share=0.25)
+    0.5
+    >>> energy_matched_scale(3.0, 1e9, width=100, share=0.25)
+    2.0
+    """
+    if not input_energy > 0:
+        return 1.0
+    # The paper's order of clipping, max{min, min{var, max}}: the floor wins where the two cross.
+    per_neuron = max(min(share * target_energy / width, ceiling**2), floor**2 / width)
+    return math.sqrt(3 * per_neuron / input_energy)
+
+
+def energy_matched_scales(layers: HiddenLayers, x: Array, y: Array) -> tuple[float, float]:
+    """Return (r̄₁, r̄₂) for (samples, latent) inputs and outputs, the second from pilot features of the first."""
+    place = place_of(x)
+    target = mean_energy(y)
+    first = energy_matched_scale(mean_energy(x), target, width=layers.sizes[1], share=SHARES[0])
+    projections = layers.weights(1, place) @ x.T
+    pilot = layer_output(projections, row_quantiles(projections, layers.levels(1, place)), first)
+    second = energy_matched_scale(mean_energy(pilot.T), target, width=layers.sizes[2], share=SHARES[1])
+    return first, second
+
+
+def mean_energy(rows: Array) -> float:
+    """Mean squared norm of the rows of a (samples, …) matrix.
+
+    >>> import numpy as np
+    >>> mean_energy(np.array([[3.0, 4.0], [0.0, 1.0]]))
+    13.0
+    """
+    return float(place_of(rows).xp.linalg.vector_norm(rows) ** 2) / rows.shape[0]

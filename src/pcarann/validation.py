@@ -1,0 +1,159 @@
+"""What users hand over, checked: fields, parameters, seeds.
+
+Each check ends in one sentence that names the argument and gives what was found beside what was wanted. Nothing
+is repaired silently, and nothing of the user's is written to.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from numbers import Integral, Real
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
+
+from pcarann.arrays import Array, Place, to_host
+
+__all__ = ["check_components", "check_fields", "check_number", "check_pair_lengths", "check_seed"]
+
+
+def check_fields(
+    value: Any, name: str, place: Place, *, grid: tuple[int, ...] | None = None, scalar: bool = False, least: int = 1
+) -> tuple[Array, tuple[int, ...]]:
+    """Return the fields as a float64 (samples, values) matrix at `place`, and the shape of one field.
+
+    `grid` is the shape wanted; `scalar` allows one number per sample, shape (samples,).
+    """
+    array = _numeric(value, name)
+    shape = tuple(int(n) for n in array.shape)
+    if len(shape) < (1 if scalar else 2):
+        raise ValueError(
+            f"Expected 2D array, got {len(shape)}D array instead: {name} must have shape (samples, …), found {shape}. "
+            "Reshape your data using array.reshape(-1, 1) for one value a sample or (1, -1) for one sample."
+        )
+    if shape[0] < least:
+        raise ValueError(f"{name}: found {shape[0]} sample(s) (shape={shape}) while a minimum of {least} is required.")
+    if not math.prod(shape[1:]):
+        raise ValueError(f"{name}: 0 feature(s) (shape={shape}) while a minimum of 1 is required.")
+    if grid is not None and shape[1:] != grid:
+        raise ValueError(_grid_message(name, shape[1:], grid))
+    matrix = place.xp.reshape(place.put(array), (shape[0], -1))
+    _refuse_nonfinite(matrix, name, place)
+    return matrix, shape[1:]
+
+
+def check_pair_lengths(inputs: Array, outputs: Array) -> None:
+    """Refuse inputs and outputs of different length."""
+    if inputs.shape[0] != outputs.shape[0]:
+        raise ValueError(
+            f"X and y must have the same number of samples, found {inputs.shape[0]} and {outputs.shape[0]}."
+        )
+
+
+def check_components(value: Any) -> tuple[int | float, int | float]:
+    """Return n_components as a pair (input, output) of numbers of modes or shares of energy."""
+    pair = tuple(value) if isinstance(value, tuple | list | np.ndarray) else (value, value)
+    if len(pair) != 2:
+        raise ValueError(f"n_components must be a number or a pair (input, output), got {value!r}.")
+    return _component(pair[0]), _component(pair[1])
+
+
+def check_number(
+    value: Any, name: str, *, least: float = -math.inf, above: float = -math.inf, most: float = math.inf
+) -> float:
+    """Return a finite real number in the stated range."""
+    fits = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    if not fits or not least <= value <= most or not value > above:
+        wanted = f"above {above:g}" if above > -math.inf else f"at least {least:g}"
+        wanted += f" and at most {most:g}" if most < math.inf else ""
+        raise ValueError(f"{name} must be a number {wanted}, got {value!r}.")
+    return float(value)
+
+
+def check_count(value: Any, name: str) -> int:
+    """Return a whole number of at least 1."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
+    return int(value)
+
+
+def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> Any:
+    """Return one of the choices."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
+    return value
+
+
+def check_weights(value: Any, name: str, grid: tuple[int, ...], place: Place) -> Array | None:
+    """Return quadrature weights as a (values,) vector; None stays None."""
+    if value is None:
+        return None
+    weights = np.asarray(to_host(value), dtype=np.float64)
+    if weights.shape != grid:
+        raise ValueError(f"{name} must have the shape of one field, {grid}, found {weights.shape}.")
+    if not (np.isfinite(weights).all() and (weights > 0).all()):
+        raise ValueError(f"{name} must be positive and finite everywhere.")
+    return place.put(weights.reshape(-1))
+
+
+def check_seed(value: Any) -> int:
+    """Return a seed: the integer itself, or one drawn from the generator given; None draws a fresh one."""
+    if value is None:
+        return secrets.randbits(63)
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return int(value)
+    if isinstance(value, np.random.RandomState):
+        return int(value.randint(2**31 - 1))
+    if isinstance(value, np.random.Generator):
+        return int(value.integers(2**63 - 1))
+    raise ValueError(f"random_state must be None, an integer or a NumPy random generator, got {value!r}.")
+
+
+def _numeric(value: Any, name: str) -> Array:
+    """Return an array of real numbers, or refuse."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise ValueError(f"{name} is a masked array: fill or drop the masked values first.")
+    if hasattr(value, "tocsr"):
+        raise TypeError(f"{name} is a sparse matrix, but dense data is required: use {name}.toarray().")
+    array = value if compat.is_array_api_obj(value) else np.asarray(value)
+    if not isinstance(array, np.ndarray):
+        xp = compat.array_namespace(array)
+        if xp.isdtype(array.dtype, "complex floating"):
+            raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}.")
+        return array
+    if array.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}.")
+    if array.dtype.kind == "O" and array.ndim <= 2:
+        # Tables of mixed columns arrive as objects; anything in them that is no number raises here.
+        return array.astype(np.float64)
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"{name} must hold real numbers, found dtype {array.dtype}.")
+    return array
+
+
+def _refuse_nonfinite(matrix: Array, name: str, place: Place) -> None:
+    xp = place.xp
+    finite = xp.isfinite(matrix)
+    if bool(xp.all(finite)):
+        return
+    count = int(xp.sum(xp.astype(~finite, xp.int64)))
+    first = int(xp.argmin(xp.astype(xp.all(finite, axis=1), xp.int64)))
+    raise ValueError(f"{name} contains NaN or infinity: {count} value(s), the first in sample {first}.")
+
+
+def _grid_message(name: str, found: tuple[int, ...], wanted: tuple[int, ...]) -> str:
+    if len(found) == len(wanted) == 1 and name == "X":
+        return f"X has {found[0]} features, but PCARaNN is expecting {wanted[0]} features as input."
+    return f"{name} has fields of shape {found}, but PCARaNN is expecting {wanted}: are inputs and outputs swapped?"
+
+
+def _component(value: Any) -> int | float:
+    if isinstance(value, Integral) and not isinstance(value, bool) and value >= 1:
+        return int(value)
+    if isinstance(value, Real) and not isinstance(value, Integral) and 0 < value < 1:
+        return float(value)
+    raise ValueError(
+        f"n_components must be whole numbers of at least 1 or shares of energy strictly between 0 and 1, got {value!r}."
+    )
