@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from pcarann.arrays import Array, Place, concurrently, place_of
 from pcarann.features import HiddenLayers, RandomFeatures, anchor_features
@@ -21,6 +22,8 @@ __all__ = ["Ensemble", "Member", "fit_members"]
 
 Tick = Callable[[str, int, int | None], None]
 """Progress: (stage, steps done, steps in all where known)."""
+
+Result = TypeVar("Result")
 
 _ROWS = 2048  # samples at a time through the hidden layers
 # Samples travel in multiples of this, the last block padded with zeros: BLAS rounds differently for other shapes,
@@ -67,6 +70,11 @@ class Ensemble:
         members = zip(self.members, readouts, strict=True)
         return replace(self, members=tuple(replace(member, readout=V) for member, V in members))
 
+    def over_members(self, function: Callable[[Member], Result], samples: int) -> Iterator[Result]:
+        """Yield function(member) in order, where the function makes features of that many samples."""
+        bytes_each = _working_bytes(self.members[0].features.layers.sizes, samples)
+        return concurrently(function, self.members, place=self.place, bytes_each=bytes_each)
+
     def mean_fields(self, inputs: Array) -> Array:
         """μ of (samples, values) inputs, as (samples, values)."""
         fields = self.place.empty(inputs.shape[0], self.output_pca.mean.shape[0])
@@ -92,9 +100,7 @@ class Ensemble:
     def _latents(self, inputs: Array) -> Iterator[Array]:
         """Yield each member's output latents of (samples, values) inputs, padded to whole tiles."""
         x = self.input_pca.encode(_padded(inputs))
-        sizes = self.members[0].features.layers.sizes
-        bytes_each = 8 * (sizes[1] * (sizes[0] + sizes[2]) + 2 * x.shape[0] * (sizes[1] + sizes[2]))
-        return concurrently(lambda member: member(x), self.members, place=self.place, bytes_each=bytes_each)
+        return self.over_members(lambda member: member(x), x.shape[0])
 
     def _mean_and_std(self, latents: Array) -> tuple[Array, Array]:
         """μ and σ of (members, samples, latent) predictions."""
@@ -133,11 +139,16 @@ def fit_members(
         return Member(features if keep else replace(features, weights=None), readout, report)
 
     members = []
-    bytes_each = weight_bytes + 8 * 4 * x.shape[0] * (n1 + n2)
+    bytes_each = _working_bytes(layers.sizes, x.shape[0])
     for member in concurrently(fit_member, range(n_members), place=place_of(x), bytes_each=bytes_each):
         members.append(member)
         tick("fitting members", len(members), n_members)
     return tuple(members)
+
+
+def _working_bytes(sizes: tuple[int, int, int], samples: int) -> int:
+    """Memory of one member at work: its hidden weights, its features and three copies of their size."""
+    return 8 * sizes[1] * (sizes[0] + sizes[2]) + 4 * 8 * samples * (sizes[1] + sizes[2])
 
 
 def _blocks(n: int, size: int) -> Iterator[slice]:

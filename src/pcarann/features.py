@@ -34,15 +34,18 @@ class HiddenLayers:
     def weights(self, layer: int, place: Place) -> Array:
         """W of layer 1 or 2, (width, inputs of the layer), uniform in [−1, 1]."""
         shape = (self.sizes[layer], self.sizes[layer - 1])
-        return uniform(
-            shape, seed=self.seed, stream=(self.member, layer), place=place, low=-1.0, high=1.0
-        )
+        return uniform(shape, seed=self.seed, stream=(self.member, layer), place=place, low=-1.0, high=1.0)
 
     def levels(self, layer: int, place: Place) -> Array:
         """Quantile levels of layer 1 or 2, (width,), uniform in [0.1, 0.9]."""
         shape = (self.sizes[layer],)
         return uniform(
-            shape, seed=self.seed, stream=(self.member, -layer), place=place, low=LOWEST_LEVEL, high=HIGHEST_LEVEL
+            shape,
+            seed=self.seed,
+            stream=(self.member, -layer),
+            place=place,
+            low=LOWEST_LEVEL,
+            high=HIGHEST_LEVEL,
         )
 
 
@@ -82,9 +85,7 @@ def layer_output(projections: Array, anchors: Array, scale: float) -> Array:
     return tanh_inplace(projections)
 
 
-def anchor_features(
-    layers: HiddenLayers, latents: Array, scales: tuple[float, float]
-) -> tuple[RandomFeatures, Array]:
+def anchor_features(layers: HiddenLayers, latents: Array, scales: tuple[float, float]) -> tuple[RandomFeatures, Array]:
     """Set the anchors from (samples, latent) training latents; return the map and its features of them."""
     place = place_of(latents)
     width = layers.sizes[1]

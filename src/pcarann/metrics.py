@@ -1,8 +1,8 @@
 """Errors of predictions, and coverage and width of intervals.
 
-    relative L²   ‖û − u‖ / ‖u‖ for each sample; the paper reports its mean
-    coverage      share of grid values that lie inside their interval
-    width         mean length of the intervals
+relative L²   ‖û − u‖ / ‖u‖ for each sample; the paper reports its mean
+coverage      share of grid values that lie inside their interval
+width         mean length of the intervals
 """
 
 from __future__ import annotations

@@ -24,11 +24,12 @@ without new data cannot blow up. The sum over rows does not depend on their orde
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pcarann.arrays import Array, cholesky, concurrently, place_of, solve_cholesky, solve_lower
-from pcarann.ensemble import Ensemble
+from pcarann.arrays import Array, Place, cholesky, place_of, solve_cholesky, solve_lower
+from pcarann.ensemble import Ensemble, Member
 from pcarann.readout import fit_readout
 
 __all__ = ["Adaptation", "Dual", "Primal", "RecursiveLeastSquares", "Start", "batch_refit"]
@@ -68,6 +69,11 @@ class Dual:
     """√D R, (samples, outputs)"""
     lower: Array
     """L Lᵀ = √D HHᵀ √D + λI"""
+
+    @classmethod
+    def of(cls, rows: Array, residuals: Array, ridge: float) -> Dual:
+        """Factor the Gram matrix of weighted rows."""
+        return cls(rows, residuals, _positive(rows @ rows.T + ridge * place_of(rows).eye(rows.shape[0])))
 
     @property
     def correction(self) -> Array:
@@ -117,8 +123,7 @@ class RecursiveLeastSquares:
         if samples >= width:
             information = features.T @ features + ridge * place.eye(width)
             return cls(ridge, prior, Primal(information, features.T @ residuals))
-        lower = _positive(features @ features.T + ridge * place.eye(samples))
-        return cls(ridge, prior, Dual(features, residuals, lower))
+        return cls(ridge, prior, Dual.of(features, residuals, ridge))
 
     @property
     def readout(self) -> Array:
@@ -139,7 +144,7 @@ class RecursiveLeastSquares:
         count, width = features.shape
         residuals = targets if self.prior is None else targets - features @ self.prior
         if forgetting != 1.0:
-            ages = place.put([forgetting ** (0.5 * (count - 1 - i)) for i in range(count)])[:, None]
+            ages = _age_weights(count, forgetting, place)[:, None]
             features, residuals = features * ages, residuals * ages
         state = self.state
         if isinstance(state, Dual) and state.rows.shape[0] + count > width:
@@ -152,31 +157,59 @@ class Adaptation:
     """Recursive least squares of all members of an ensemble."""
 
     learners: tuple[RecursiveLeastSquares, ...]
+    x: Array
+    """Input latents of all rows while the learners are dual; they can be rebuilt from these. Empty in the primal."""
+    weights: Array
+    """√D of those rows, (samples,)"""
 
     @classmethod
     def start(cls, ensemble: Ensemble, x: Array, y: Array, *, ridge: float, start: Start) -> Adaptation:
         """Start every member from the training latents."""
-        learners = (
-            RecursiveLeastSquares.start(
-                member.features(x), y, ridge=ridge, prior=member.readout if start == "least-squares" else None
-            )
-            for member in ensemble.members
-        )
-        return cls(tuple(learners))
+
+        def begin(member: Member) -> RecursiveLeastSquares:
+            prior = member.readout if start == "least-squares" else None
+            return RecursiveLeastSquares.start(member.features(x), y, ridge=ridge, prior=prior)
+
+        return cls._of(ensemble.over_members(begin, x.shape[0]), x, place_of(x).zeros(x.shape[0]) + 1.0)
 
     def update(self, ensemble: Ensemble, x: Array, y: Array, *, forgetting: float) -> Adaptation:
         """Take in new latent pairs."""
-        pairs = zip(self.learners, ensemble.members, strict=True)
-        return Adaptation(tuple(rls.update(m.features(x), y, forgetting=forgetting) for rls, m in pairs))
+
+        def take_in(member: Member) -> RecursiveLeastSquares:
+            learner = self.learners[member.features.layers.member]
+            return learner.update(member.features(x), y, forgetting=forgetting)
+
+        place = place_of(x)
+        ages = _age_weights(x.shape[0], forgetting, place)
+        return self._of(
+            ensemble.over_members(take_in, x.shape[0]),
+            place.xp.concat([self.x, x], axis=0),
+            place.xp.concat([forgetting ** (0.5 * x.shape[0]) * self.weights, ages], axis=0),
+        )
 
     def readouts(self) -> list[Array]:
         """The adapted readout of each member."""
         return [learner.readout for learner in self.learners]
 
+    @classmethod
+    def _of(cls, learners: Iterator[RecursiveLeastSquares], x: Array, weights: Array) -> Adaptation:
+        made = tuple(learners)
+        dual = isinstance(made[0].state, Dual)
+        return cls(made, x, weights) if dual else cls(made, x[:0, :], weights[:0])
+
 
 def batch_refit(ensemble: Ensemble, x: Array, y: Array, *, ridge: float) -> Ensemble:
     """Refit every readout to these latents at once: what the recursion is compared with."""
-    return ensemble.with_readouts([fit_readout(member.features(x), y, ridge)[0] for member in ensemble.members])
+
+    def refit(member: Member) -> Array:
+        return fit_readout(member.features(x), y, ridge)[0]
+
+    return ensemble.with_readouts(list(ensemble.over_members(refit, x.shape[0])))
+
+
+def _age_weights(count: int, forgetting: float, place: Place) -> Array:
+    """√β^age of a block of rows, the last of them the newest."""
+    return place.put([forgetting ** (0.5 * (count - 1 - i)) for i in range(count)])
 
 
 def _positive(matrix: Array) -> Array:

@@ -10,19 +10,19 @@ or interrupted call leaves the old model whole, and a prediction in another thre
 
 from __future__ import annotations
 
+import math
 import os
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 
-from pcarann.arrays import Array, Place, place_of, to_host
+from pcarann.arrays import Array, place_of, to_host
 from pcarann.conformal import (
     RELATIVE_FLOOR,
     Band,
@@ -32,48 +32,14 @@ from pcarann.conformal import (
     nonconformity_scores,
     samples_needed,
 )
-from pcarann.ensemble import Ensemble, Tick, fit_members
-from pcarann.features import HiddenLayers, anchor_features
+from pcarann.ensemble import Ensemble, Tick
 from pcarann.online import Adaptation, Start, batch_refit
-from pcarann.pca import PCA, fit_pca
-from pcarann.random import permutation
-from pcarann.refine import Refinement, ValidationLoss, refine_scales
-from pcarann.scales import energy_matched_scales
-from pcarann.validation import (
-    check_choice,
-    check_components,
-    check_count,
-    check_fields,
-    check_number,
-    check_pair_lengths,
-    check_seed,
-    check_weights,
-)
+from pcarann.pca import PCA
+from pcarann.refine import Refinement
+from pcarann.training import Fitted, Settings, train
+from pcarann.validation import check_fields, check_number, check_pair_lengths
 
-__all__ = ["Fitted", "PCARaNN"]
-
-INNER_SHARE = 0.8
-_SPLIT_STREAM = (-3,)
-_FEWEST_TO_REFINE = 5
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """All that a fit found. Replaced as a whole, never edited."""
-
-    ensemble: Ensemble
-    x: Array
-    """Latents of the training inputs, (samples, latent)"""
-    y: Array
-    """Latents of the training outputs, (samples, latent)"""
-    energy_scales: tuple[float, float]
-    refinement: Refinement | None
-    seconds: dict[str, float]
-    adaptation: Adaptation | None = None
-    n_adapted: int = 0
-    calibration: Calibration | None = None
-    stale: bool = False
-    """Whether the model was adapted after its last calibration"""
+__all__ = ["PCARaNN"]
 
 
 class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -164,14 +130,14 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Array, y: Array) -> PCARaNN:
         """Fit to input fields X and output fields y, each (samples, *grid)."""
-        settings = _Settings.of(self)
+        settings = Settings.of(self)
         place = place_of(X, self.device)
         inputs, input_grid = check_fields(X, "X", place, least=2)
         outputs, output_grid = check_fields(_required(y), "y", place, scalar=True, least=2)
         check_pair_lengths(inputs, outputs)
         grids = (input_grid, output_grid)
         with _progress(self.verbose) as tick:
-            self._fitted = _fit(settings, inputs, outputs, grids, tick)
+            self._fitted = train(settings, inputs, outputs, grids, tick)
         return self
 
     def predict(self, X: Array, return_std: bool = False) -> Any:
@@ -193,7 +159,10 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         weights = None if sample_weight is None else to_host(sample_weight)
         return float(
             r2_score(
-                truth.reshape(flat), found.reshape(flat), sample_weight=weights, multioutput="variance_weighted"
+                truth.reshape(flat),
+                found.reshape(flat),
+                sample_weight=weights,
+                multioutput="variance_weighted",
             )
         )
 
@@ -202,7 +171,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         fitted = self._require_fitted()
         inputs, outputs = self._pair(X, y, fitted)
         place = fitted.ensemble.place
-        floor = max(RELATIVE_FLOOR * _field_size(fitted.ensemble.output_pca), np.finfo(float).tiny)
+        floor = max(RELATIVE_FLOOR * _field_size(fitted), np.finfo(float).tiny)
         scores = place.empty(*outputs.shape)
         for rows, mean, std in fitted.ensemble.field_blocks(inputs):
             scores[rows, :] = nonconformity_scores(mean, std, outputs[rows, :], floor)
@@ -240,7 +209,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         if not hasattr(self, "_fitted"):
             return self.fit(X, y)
-        settings = _Settings.of(self)
+        settings = Settings.of(self)
         fitted = self._fitted
         ensemble = fitted.ensemble
         inputs, outputs = self._pair(X, y, fitted)
@@ -362,152 +331,14 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         ensemble = fitted.ensemble
         inputs = self._inputs(X, fitted)
         outputs, _ = check_fields(
-            _required(y), "y", ensemble.place, grid=ensemble.output_pca.grid, scalar=not ensemble.output_pca.grid
+            _required(y),
+            "y",
+            ensemble.place,
+            grid=ensemble.output_pca.grid,
+            scalar=not ensemble.output_pca.grid,
         )
         check_pair_lengths(inputs, outputs)
         return inputs, outputs
-
-
-@dataclass(frozen=True)
-class _Settings:
-    """The estimator's parameters, checked."""
-
-    components: tuple[int | float, int | float]
-    widths: tuple[int, int]
-    n_members: int
-    scales: Literal["refined", "energy"] | tuple[float, float]
-    ridge: float
-    refine_ridge: float
-    refine_start: Literal["scan", "energy"]
-    adapt_ridge: float
-    adapt_start: Start
-    forgetting: float
-    quadrature: tuple[Any, Any]
-    seed: int
-
-    @classmethod
-    def of(cls, model: PCARaNN) -> _Settings:
-        """Check every parameter, or refuse in one sentence."""
-        widths, scales, quadrature = model.widths, model.scales, model.quadrature
-        if not isinstance(widths, tuple | list | np.ndarray) or len(widths) != 2:
-            raise ValueError(f"widths must be a pair (n₁, n₂), got {widths!r}.")
-        if isinstance(scales, tuple | list | np.ndarray) and len(scales) == 2:
-            scales = (check_number(scales[0], "scales", above=0), check_number(scales[1], "scales", above=0))
-        elif not isinstance(scales, str) or scales not in ("refined", "energy"):
-            raise ValueError(f"scales must be 'refined', 'energy' or a pair (r₁, r₂), got {scales!r}.")
-        if quadrature is not None and (not isinstance(quadrature, tuple | list) or len(quadrature) != 2):
-            raise ValueError("quadrature must be None or a pair (input weights, output weights).")
-        return cls(
-            components=check_components(model.n_components),
-            widths=(check_count(widths[0], "widths"), check_count(widths[1], "widths")),
-            n_members=check_count(model.n_members, "n_members"),
-            scales=scales,
-            ridge=check_number(model.ridge, "ridge", least=0.0),
-            refine_ridge=check_number(model.refine_ridge, "refine_ridge", above=0.0),
-            refine_start=check_choice(model.refine_start, "refine_start", ("scan", "energy")),
-            adapt_ridge=check_number(model.adapt_ridge, "adapt_ridge", above=0.0),
-            adapt_start=check_choice(model.adapt_start, "adapt_start", ("least-squares", "ridge")),
-            forgetting=check_number(model.forgetting, "forgetting", above=0.0, most=1.0),
-            quadrature=(None, None) if quadrature is None else (quadrature[0], quadrature[1]),
-            seed=check_seed(model.random_state),
-        )
-
-
-class _Clock:
-    """Seconds by stage."""
-
-    def __init__(self, place: Place):
-        self.place, self.seconds, self.last = place, {}, time.perf_counter()  # type: tuple[Place, dict[str, float], float]
-
-    def lap(self, stage: str) -> None:
-        self.place.wait()
-        now = time.perf_counter()
-        self.seconds[stage], self.last = now - self.last, now
-
-
-def _fit(
-    settings: _Settings, inputs: Array, outputs: Array, grids: tuple[tuple[int, ...], tuple[int, ...]], tick: Tick
-) -> Fitted:
-    """The whole method, stage by stage."""
-    place = place_of(inputs)
-    clock = _Clock(place)
-    refine = settings.scales == "refined"
-    if refine and inputs.shape[0] < _FEWEST_TO_REFINE:
-        warnings.warn(
-            f"{inputs.shape[0]} samples are too few to refine the scales ({_FEWEST_TO_REFINE} are needed): "
-            "using the energy-matched scales.",
-            stacklevel=3,
-        )
-        refine = False
-    inner = _inner_samples(inputs.shape[0], settings.seed) if refine else None
-    pcas, latents = [], []
-    for fields, side in ((inputs, 0), (outputs, 1)):
-        name = ("inputs", "outputs")[side]
-        tick(f"PCA of the {name}", side, 2)
-        weights = check_weights(settings.quadrature[side], f"quadrature[{side}]", grids[side], place)
-        pca, codes = _fit_pca_on(fields, inner, settings.components[side], grids[side], weights, name)
-        pcas.append(pca)
-        latents.append(codes)
-        clock.lap(f"{name}_pca")
-    x, y = latents
-    layers = HiddenLayers(settings.seed, 0, (pcas[0].n_components, *settings.widths))
-    count = len(inner[0]) if inner else x.shape[0]
-    energy_scales = energy_matched_scales(layers, x[:count, :], y[:count, :])
-    clock.lap("energy_matching")
-    refinement = None
-    scales = energy_scales if isinstance(settings.scales, str) else settings.scales
-    if refine:
-        refinement = _refine(settings, layers, x, y, count, energy_scales, tick)
-        scales = _offset(energy_scales, refinement.log_offsets)
-        clock.lap("refinement")
-    members = fit_members(layers, x, y, scales, n_members=settings.n_members, ridge=settings.ridge, tick=tick)
-    clock.lap("members")
-    clock.seconds["total"] = sum(clock.seconds.values())
-    return Fitted(Ensemble(pcas[0], pcas[1], members), x, y, energy_scales, refinement, clock.seconds)
-
-
-def _inner_samples(n: int, seed: int) -> tuple[list[int], list[int]]:
-    """Split the samples at random: inner training subset, validation subset."""
-    order = permutation(n, seed=seed, stream=_SPLIT_STREAM)
-    count = min(round(INNER_SHARE * n), n - 1)
-    return sorted(order[:count]), sorted(order[count:])
-
-
-def _fit_pca_on(
-    fields: Array,
-    inner: tuple[list[int], list[int]] | None,
-    n_components: int | float,
-    grid: tuple[int, ...],
-    weights: Array | None,
-    name: str,
-) -> tuple[PCA, Array]:
-    """Fit the PCA to all fields, or to the inner ones alone; return it with all latents, inner rows first."""
-    if inner is None:
-        return fit_pca(fields, n_components, grid=grid, weights=weights, name=name)
-    place = place_of(fields)
-    rows = [place.xp.asarray(index, device=place.device) for index in inner]
-    pca, codes = fit_pca(place.xp.take(fields, rows[0], axis=0), n_components, grid=grid, weights=weights, name=name)
-    others = pca.encode(place.xp.take(fields, rows[1], axis=0))
-    return pca, place.xp.concat([codes, others], axis=0)
-
-
-def _refine(
-    settings: _Settings,
-    layers: HiddenLayers,
-    x: Array,
-    y: Array,
-    n_inner: int,
-    energy_scales: tuple[float, float],
-    tick: Tick,
-) -> Refinement:
-    """Refine the scales on member 0, the representative, with anchors from the inner samples."""
-    features, _ = anchor_features(layers, x[:n_inner, :], energy_scales)
-    loss = ValidationLoss.of(features, x, y, n_inner=n_inner, ridge=settings.refine_ridge)
-    return refine_scales(loss, start=settings.refine_start, tick=lambda message: tick(message, 0, None))
-
-
-def _offset(scales: tuple[float, float], eta: tuple[float, float]) -> tuple[float, float]:
-    return scales[0] * float(np.exp(eta[0])), scales[1] * float(np.exp(eta[1]))
 
 
 def _mean_and_std(ensemble: Ensemble, inputs: Array) -> tuple[Array, Array]:
@@ -518,11 +349,12 @@ def _mean_and_std(ensemble: Ensemble, inputs: Array) -> tuple[Array, Array]:
     return mean, std
 
 
-def _field_size(pca: PCA) -> float:
-    """Root mean square of the output values of the training set, from the mean and the modes' energy."""
-    xp = place_of(pca.mean).xp
-    values = pca.mean.shape[0]
-    return float(xp.sqrt(xp.sum(pca.mean**2) / values)) + (pca.energy / values) ** 0.5
+def _field_size(fitted: Fitted) -> float:
+    """Root mean square of the output values of the training set, from their mean field and energy."""
+    pca = fitted.ensemble.output_pca
+    values = int(pca.mean.shape[0])
+    mean = float(place_of(pca.mean).xp.linalg.vector_norm(pca.mean))
+    return math.hypot(mean, math.sqrt(pca.energy / fitted.y.shape[0])) / math.sqrt(values)
 
 
 def _like(handed: Array, fields: Array, grid: tuple[int, ...]) -> Array:

@@ -8,8 +8,8 @@ leading modes φ₁, …, φ_d, orthonormal in that inner product,
 
 The modes come from the smaller of the two Gram matrices, N × N or values × values, which is twenty times
 cheaper than a singular value decomposition of the fields. A Gram matrix squares the singular values, so modes
-below √eps of the first are lost in it: where modes that deep are asked for, block power steps, each with an
-orthonormal basis, bring them back. A small singular value decomposition inside the found subspace
+below √eps of the first are lost in it: where modes that deep are asked for, a block power step with orthonormal
+bases brings them back. A small singular value decomposition inside the found subspace
 (Rayleigh–Ritz) then makes the modes orthonormal, ordered and exact to rounding.
 """
 
@@ -30,7 +30,6 @@ _EPS = 2.0**-52
 _RANK_TOLERANCE = 10 * _EPS
 # Gram eigenvalues below this share of the first have lost half their digits or more.
 _GRAM_TOLERANCE = 1e4 * _EPS
-_POWER_STEPS = 3
 
 
 @dataclass(frozen=True)
@@ -135,10 +134,8 @@ def _leading_basis(centred: Array, n_components: int | float) -> tuple[Array, fl
     energy = float(spectrum.sum())
     if spectrum[count - 1] > _GRAM_TOLERANCE * spectrum[0]:
         return _nearly_orthonormal(centred.T @ leading, energies[-count:]) if wide else leading, energy
-    basis = centred.T @ leading if wide else leading
-    for _ in range(_POWER_STEPS):
-        basis = centred.T @ _orthonormal(centred @ _orthonormal(basis))
-    return _orthonormal(basis), energy
+    basis = _orthonormal(centred.T @ leading if wide else leading)
+    return _orthonormal(centred.T @ _orthonormal(centred @ basis)), energy
 
 
 def _count(spectrum: Any, n_components: int | float, most: int) -> int:

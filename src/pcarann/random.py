@@ -19,7 +19,7 @@ import math
 
 from pcarann.arrays import Array, Place, place_of
 
-__all__ = ["permutation", "uniform"]
+__all__ = ["normal", "permutation", "uniform"]
 
 _GOLDEN = 0x9E3779B97F4A7C15
 _MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
@@ -53,6 +53,20 @@ def uniform(
         block_numbers += low
         numbers[start:stop] = block_numbers
     return place.xp.reshape(numbers, shape)
+
+
+def normal(shape: tuple[int, ...], *, seed: int, stream: tuple[int, ...], place: Place) -> Array:
+    """Return standard normal numbers by Box and Muller, a function of (seed, stream, index) up to rounding.
+
+    >>> from pcarann.arrays import place_of
+    >>> print(normal((2,), seed=0, stream=(0, 1), place=place_of([0.0])).round(3))
+    [-1.551 -0.977]
+    """
+    size = math.prod(shape)
+    xp = place.xp
+    pairs = uniform((2, size), seed=seed, stream=stream, place=place)
+    radius = xp.sqrt(-2.0 * xp.log1p(-pairs[0, :]))
+    return xp.reshape(radius * xp.cos(2.0 * math.pi * pairs[1, :]), shape)
 
 
 def permutation(n: int, *, seed: int, stream: tuple[int, ...]) -> list[int]:

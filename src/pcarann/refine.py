@@ -145,7 +145,7 @@ class ValidationLoss:
 
     @staticmethod
     def _mean_square(error: Array) -> float:
-        return float(place_of(error).xp.linalg.vector_norm(error) ** 2) / math.prod(error.shape)
+        return float(place_of(error).xp.mean(error**2))
 
 
 class _Best:
@@ -200,6 +200,4 @@ def refine_scales(
             options={"gtol": GRADIENT_TOLERANCE, "maxiter": MOST_ITERATIONS},
         )
         iterations, message = int(result.nit), str(result.message)
-    return Refinement(
-        objective.eta, start_loss, scan_loss, objective.value, iterations, objective.evaluations, message
-    )
+    return Refinement(objective.eta, start_loss, scan_loss, objective.value, iterations, objective.evaluations, message)

@@ -71,4 +71,4 @@ def mean_energy(rows: Array) -> float:
     >>> mean_energy(np.array([[3.0, 4.0], [0.0, 1.0]]))
     13.0
     """
-    return float(place_of(rows).xp.linalg.vector_norm(rows) ** 2) / rows.shape[0]
+    return float(place_of(rows).xp.linalg.vector_norm(rows)) ** 2 / int(rows.shape[0])

@@ -20,7 +20,13 @@ __all__ = ["check_components", "check_fields", "check_number", "check_pair_lengt
 
 
 def check_fields(
-    value: Any, name: str, place: Place, *, grid: tuple[int, ...] | None = None, scalar: bool = False, least: int = 1
+    value: Any,
+    name: str,
+    place: Place,
+    *,
+    grid: tuple[int, ...] | None = None,
+    scalar: bool = False,
+    least: int = 1,
 ) -> tuple[Array, tuple[int, ...]]:
     """Return the fields as a float64 (samples, values) matrix at `place`, and the shape of one field.
 
@@ -150,9 +156,9 @@ def _grid_message(name: str, found: tuple[int, ...], wanted: tuple[int, ...]) ->
 
 
 def _component(value: Any) -> int | float:
-    if isinstance(value, Integral) and not isinstance(value, bool) and value >= 1:
+    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1:
         return int(value)
-    if isinstance(value, Real) and not isinstance(value, Integral) and 0 < value < 1:
+    if isinstance(value, Real) and not isinstance(value, Integral) and 0 < float(value) < 1:
         return float(value)
     raise ValueError(
         f"n_components must be whole numbers of at least 1 or shares of energy strictly between 0 and 1, got {value!r}."

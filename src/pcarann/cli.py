@@ -1,0 +1,400 @@
+"""The command `pcarann`: fit, predict, evaluate, calibrate and adapt from files.
+
+Results go to standard output, as a table or, with --json, as one JSON document; progress and warnings go to standard
+error. A mistake ends in one line and exit code 1, and leaves every file as it was.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from pcarann import __version__
+
+__all__ = ["main"]
+
+_errors = Console(stderr=True)
+
+
+class _OneLineErrors(click.Group):
+    """A group whose commands end every foreseen mistake in one line."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = lambda message, *_, **__: click.echo(f"Warning: {message}", err=True)
+            try:
+                return super().invoke(ctx)
+            except (ValueError, OSError, MemoryError, ImportError) as error:
+                raise click.ClickException(" ".join(str(error).split()) or type(error).__name__) from error
+
+
+@click.group(cls=_OneLineErrors, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="pcarann")
+def main() -> None:
+    """Surrogates for parametric PDEs: fit in seconds, predict with error bars, adapt to new data.
+
+    DATA is a .npz file with the arrays `inputs` and `outputs`, first axis the sample, or a .npy file of inputs with
+    --outputs naming the .npy file of outputs.
+    """
+
+
+def _data_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options that say what to read from DATA."""
+    for option in (
+        click.option(
+            "--outputs", default="outputs", show_default=True, help="Key, or .npy file, of the output fields."
+        ),
+        click.option("--inputs", default="inputs", show_default=True, help="Key of the input fields."),
+        click.argument("data", type=click.Path(path_type=Path)),
+    ):
+        command = option(command)
+    return command
+
+
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+_model_argument = click.argument("model", type=click.Path(path_type=Path))
+_device_option = click.option("--device", default=None, help="cpu, cuda or cuda:N.  [default: cpu]")
+
+
+def _number_or_pair(_: click.Context, option: click.Parameter, text: str | None) -> Any:
+    """Parse "100", "0.999" or "100,150"."""
+    if text is None or text in ("refined", "energy"):
+        return text
+    try:
+        parts = tuple(int(part) if part.strip().isdigit() else float(part) for part in text.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a number or a pair of numbers.", param=option) from None
+    return parts[0] if len(parts) == 1 else parts
+
+
+@main.command()
+@_data_options
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Model file to write.")
+@click.option(
+    "--components",
+    default="100",
+    show_default=True,
+    callback=_number_or_pair,
+    help="Modes: N, IN,OUT or a share of energy below 1.",
+)
+@click.option(
+    "--widths",
+    default="500,200",
+    show_default=True,
+    callback=_number_or_pair,
+    help="Neurons of the two random layers.",
+)
+@click.option("--members", default=20, show_default=True, help="Members of the ensemble.")
+@click.option(
+    "--scales",
+    default="refined",
+    show_default=True,
+    callback=_number_or_pair,
+    help="refined, energy, or R1,R2.",
+)
+@click.option("--ridge", default=0.0, show_default=True, help="Ridge of the readout; 0 is least squares.")
+@click.option("--refine-ridge", default=1e-4, show_default=True, help="Ridge inside the validation loss.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the random layers.")
+@_device_option
+@_json_option
+def fit(
+    data: Path,
+    inputs: str,
+    outputs: str,
+    output: Path,
+    components: Any,
+    widths: Any,
+    members: int,
+    scales: Any,
+    ridge: float,
+    refine_ridge: float,
+    seed: int,
+    device: str | None,
+    as_json: bool,
+) -> None:
+    """Fit a surrogate to DATA and write it to a model file."""
+    from pcarann.operator import PCARaNN
+
+    a, u = _read_pair(data, inputs, outputs)
+    _keep(output, data, outputs)
+    model = PCARaNN(
+        n_components=components,
+        widths=widths,
+        n_members=members,
+        scales=scales,
+        ridge=ridge,
+        refine_ridge=refine_ridge,
+        random_state=seed,
+        device=device,
+        verbose=True,
+    ).fit(a, u)
+    model.verbose = False
+    model.save(output)
+    _show({**_model_facts(model), "file": str(output)}, as_json, f"Fitted to {len(a)} samples")
+
+
+@main.command()
+@_model_argument
+@_data_options
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path),
+    help=".npz (or .npy, the mean alone) to write.",
+)
+@click.option("--std", is_flag=True, help="Also write the standard deviation of the members.")
+@click.option("--alpha", type=float, default=None, help="Also write intervals of level 1 − alpha.")
+@click.option("--method", type=click.Choice(["sample", "pooled", "simultaneous"]), default="sample", show_default=True)
+@_device_option
+@_json_option
+def predict(
+    model: Path,
+    data: Path,
+    inputs: str,
+    outputs: str,
+    output: Path,
+    std: bool,
+    alpha: float | None,
+    method: Any,
+    device: str | None,
+    as_json: bool,
+) -> None:
+    """Predict the output fields of the inputs in DATA."""
+    from pcarann.problems.readers import read
+    from pcarann.storage import load
+
+    del outputs
+    if output.suffix not in (".npz", ".npy") or (output.suffix == ".npy" and (std or alpha is not None)):
+        raise click.UsageError("-o must end in .npz, or in .npy where the mean alone is written.")
+    _keep(output, data, str(model))
+    fitted = load(model, device)
+    a, _ = read(data, inputs, None)
+    start = time.perf_counter()
+    with _busy(f"Predicting {len(a)} samples"):
+        if alpha is not None:
+            fields = vars(fitted.predict_interval(a, alpha, method))
+        elif std:
+            fields = dict(zip(("mean", "std"), fitted.predict(a, return_std=True), strict=True))
+        else:
+            fields = {"mean": fitted.predict(a)}
+    seconds = time.perf_counter() - start
+    _write_arrays(output, fields)
+    facts = {"samples": len(a), "arrays": sorted(fields), "seconds": seconds, "file": str(output)}
+    _show(facts, as_json, "Predicted")
+
+
+@main.command()
+@_model_argument
+@_data_options
+@click.option(
+    "--alpha",
+    type=float,
+    default=0.05,
+    show_default=True,
+    help="Intervals of level 1 − alpha, if calibrated.",
+)
+@click.option("--method", type=click.Choice(["sample", "pooled", "simultaneous"]), default="sample", show_default=True)
+@_device_option
+@_json_option
+def evaluate(
+    model: Path,
+    data: Path,
+    inputs: str,
+    outputs: str,
+    alpha: float,
+    method: Any,
+    device: str | None,
+    as_json: bool,
+) -> None:
+    """Compare predictions with the outputs in DATA."""
+    from pcarann.metrics import coverage, mean_width, relative_l2
+    from pcarann.storage import load
+
+    fitted = load(model, device)
+    a, u = _read_pair(data, inputs, outputs)
+    record = fitted._require_fitted()
+    with _busy(f"Evaluating {len(a)} samples"):
+        if record.calibration is None or record.stale:
+            band, mean = None, fitted.predict(a)
+        else:
+            band = fitted.predict_interval(a, alpha, method)
+            mean = band.mean
+        errors = relative_l2(mean, u, per_sample=True)
+    facts: dict[str, Any] = {
+        "samples": len(a),
+        "relative_l2_mean": float(np.mean(errors)),
+        "relative_l2_median": float(np.median(errors)),
+        "relative_l2_max": float(np.max(errors)),
+    }
+    if band is not None:
+        facts["interval_level"] = 1 - alpha
+        facts["interval_coverage"] = coverage(band.lower, band.upper, u)
+        facts["interval_mean_width"] = mean_width(band.lower, band.upper)
+    _show(facts, as_json, "Evaluation")
+
+
+@main.command()
+@_model_argument
+@_data_options
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Model file to write.  [default: MODEL]",
+)
+@_json_option
+def calibrate(model: Path, data: Path, inputs: str, outputs: str, output: Path | None, as_json: bool) -> None:
+    """Calibrate the intervals of MODEL on samples that were used for nothing else."""
+    from pcarann.storage import load
+
+    fitted = load(model)
+    a, u = _read_pair(data, inputs, outputs)
+    _keep(output, data, outputs)
+    with _busy(f"Calibrating on {len(a)} samples"):
+        fitted.calibrate(a, u)
+        fitted.save(output or model)
+    _show({**_model_facts(fitted), "file": str(output or model)}, as_json, f"Calibrated on {len(a)} samples")
+
+
+@main.command()
+@_model_argument
+@_data_options
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Model file to write.  [default: MODEL]",
+)
+@_json_option
+def adapt(model: Path, data: Path, inputs: str, outputs: str, output: Path | None, as_json: bool) -> None:
+    """Adapt the readout of MODEL to new samples by recursive least squares."""
+    from pcarann.metrics import relative_l2
+    from pcarann.storage import load
+
+    fitted = load(model)
+    a, u = _read_pair(data, inputs, outputs)
+    _keep(output, data, outputs)
+    with _busy(f"Adapting to {len(a)} samples"):
+        before = relative_l2(fitted.predict(a), u)
+        start = time.perf_counter()
+        fitted.partial_fit(a, u)
+        seconds = time.perf_counter() - start
+        after = relative_l2(fitted.predict(a), u)
+        fitted.save(output or model)
+    facts = {
+        "samples": len(a),
+        "relative_l2_before": before,
+        "relative_l2_after_on_the_same_samples": after,
+        "seconds": seconds,
+        "calibration": "stale: calibrate again" if fitted._require_fitted().stale else "none",
+        "file": str(output or model),
+    }
+    _show(facts, as_json, "Adapted")
+
+
+@main.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@_json_option
+def describe(file: Path, as_json: bool) -> None:
+    """Say what is in a data file or a model file."""
+    if file.suffix in (".npz", ".npy"):
+        from pcarann.problems.readers import describe as describe_data
+
+        _show(describe_data(file), as_json, str(file))
+        return
+    from pcarann.storage import load
+
+    _show({**_model_facts(load(file)), "bytes": os.path.getsize(file)}, as_json, str(file))
+
+
+def _model_facts(model: Any) -> dict[str, Any]:
+    """What a user wants to know of a fitted model."""
+    fitted = model._require_fitted()
+    first = fitted.ensemble.members[0]
+    facts: dict[str, Any] = {
+        "input_grid": list(model.input_pca_.grid),
+        "output_grid": list(model.output_pca_.grid),
+        "components": [model.input_pca_.n_components, model.output_pca_.n_components],
+        "explained_energy": [model.input_pca_.explained_energy, model.output_pca_.explained_energy],
+        "widths": list(model.widths),
+        "members": len(fitted.ensemble.members),
+        "scales": list(model.scales_),
+        "energy_scales": list(model.energy_scales_),
+        "solver": f"{first.report.solver}, {first.report.form}",
+        "rank": first.report.rank,
+        "condition": first.report.condition,
+        "training_samples": int(fitted.x.shape[0]),
+        "adapted_samples": fitted.n_adapted,
+        "calibration_samples": fitted.calibration.n_samples if fitted.calibration else 0,
+        "calibration_stale": fitted.stale,
+        "fit_seconds": model.fit_seconds_.get("total", 0.0),
+    }
+    if fitted.refinement:
+        facts["refinement"] = fitted.refinement.message
+        facts["validation_loss"] = [fitted.refinement.start_loss, fitted.refinement.loss]
+    return facts
+
+
+def _show(facts: dict[str, Any], as_json: bool, title: str) -> None:
+    """Print facts as a table, or as JSON."""
+    if as_json:
+        click.echo(json.dumps(facts, indent=2))
+        return
+    table = Table(title=title, show_header=False, title_justify="left", title_style="bold")
+    for name, value in facts.items():
+        table.add_row(name.replace("_", " "), _text(value))
+    Console().print(table)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_text, value)) or "one value"
+    return str(value)
+
+
+def _read_pair(data: Path, inputs: str, outputs: str) -> tuple[Any, Any]:
+    from pcarann.problems.readers import read
+
+    a, u = read(data, inputs, outputs)
+    if u is None:
+        raise ValueError(f"{data} holds inputs alone: name the .npy file of the outputs with --outputs.")
+    return a, u
+
+
+def _keep(output: Path | None, *sources: Path | str) -> None:
+    """Refuse to write over a file that is being read."""
+    for source in sources:
+        if output is not None and output.exists() and Path(source).exists() and output.samefile(source):
+            raise ValueError(f"{output} is being read: name another file with -o.")
+
+
+def _write_arrays(output: Path, fields: dict[str, Any]) -> None:
+    from pcarann.storage import atomic_writer
+
+    with atomic_writer(output) as file:
+        if output.suffix == ".npy":
+            np.save(file, fields["mean"], allow_pickle=False)
+        else:
+            np.savez(file, allow_pickle=False, **fields)
+
+
+def _busy(message: str) -> AbstractContextManager[Any]:
+    """A spinner on standard error, where that is a terminal."""
+    return _errors.status(message)
