@@ -8,8 +8,8 @@
 >>> from pcarann.metrics import relative_l2
 >>> grid, phase = np.linspace(0, 1, 50), np.random.default_rng(0).uniform(0, 6, (400, 1))
 >>> inputs, outputs = np.sin(6 * grid + phase), np.tanh(3 * np.sin(6 * grid + phase + 1))   # (samples, *grid)
->>> model = PCARaNN(n_components=20, widths=(200, 100), n_members=5).fit(inputs[:200], outputs[:200])
->>> bool(relative_l2(model.predict(inputs[300:]), outputs[300:]) < 1e-2)
+>>> model = PCARaNN(n_components=0.999999, widths=(200, 100), n_members=5).fit(inputs[:200], outputs[:200])
+>>> relative_l2(model.predict(inputs[300:]), outputs[300:]) < 1e-2
 True
 >>> band = model.calibrate(inputs[200:300], outputs[200:300]).predict_interval(inputs[300:], alpha=0.1)
 >>> band.lower.shape

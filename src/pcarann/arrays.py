@@ -22,6 +22,7 @@ __all__ = [
     "Place",
     "cholesky",
     "concurrently",
+    "in_pieces",
     "place_of",
     "row_quantiles",
     "solve_cholesky",
@@ -128,6 +129,19 @@ def concurrently(
 
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
         yield from pool.map(function, items)
+
+
+def in_pieces(
+    function: Callable[[range], tuple[Array, ...]], samples: range, *, place: Place, size: int, bytes_each: int
+) -> tuple[Array, ...]:
+    """Return function(samples), made of pieces of `size` samples on a CPU, several at a time, and whole on a GPU.
+
+    A piece stays in the cache of a core, while a GPU wants all samples in one launch.
+    """
+    size = size if place.on_host else max(1, len(samples))
+    pieces = [samples[start : start + size] for start in range(0, len(samples), size)]
+    parts = list(concurrently(function, pieces, place=place, bytes_each=size * bytes_each))
+    return tuple(place.xp.concat(arrays) for arrays in zip(*parts, strict=True))
 
 
 def tanh_inplace(array: Array) -> Array:

@@ -92,7 +92,7 @@ class Ensemble:
         for outer in _blocks(inputs.shape[0], _ROWS):
             latents = self.place.xp.stack(list(self._latents(inputs[outer, :])))
             for start in range(0, outer.stop - outer.start, size):
-                mean, std = self._mean_and_std(latents[:, start : start + size, :])
+                mean, std = self._mean_and_std(latents[:, start : min(start + size, latents.shape[1]), :])
                 rows = slice(outer.start + start, min(outer.start + start + size, outer.stop))
                 count = rows.stop - rows.start
                 yield rows, mean[:count, :], std[:count, :]

@@ -178,7 +178,7 @@ def _signs(modes: Array, place: Place) -> Array:
     """
     xp = place.xp
     direction = uniform((modes.shape[1],), seed=0, stream=(0,), place=place, low=-1.0)
-    return xp.where(modes @ direction < 0, -1.0, 1.0) + place.zeros(modes.shape[0])
+    return 1.0 - 2.0 * xp.astype(modes @ direction < 0, xp.float64)
 
 
 def _norm(vector: Array) -> float:

@@ -3,22 +3,16 @@
 A model file is a safetensors file. Its metadata hold one JSON document (format version, parameters, grids, scales,
 reports) and a SHA-256 digest of every byte of the file, the digest itself read as zeros. Hidden weights are a
 function of the seed and are not stored. Nothing in the file is ever executed.
-
-Writing goes to an unnamed or temporary file in the same folder, which replaces the old file in one step when it is
-complete and on disk: a crash at any moment leaves the old file whole.
+Writing replaces the old file in one step (`pcarann.files`).
 """
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import hashlib
 import json
 import os
-from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +20,7 @@ from pcarann.arrays import Array, Place, place_of, to_host
 from pcarann.conformal import Calibration
 from pcarann.ensemble import Ensemble, Member
 from pcarann.features import HiddenLayers, RandomFeatures
+from pcarann.files import atomic_writer
 from pcarann.online import Adaptation, Dual, Primal, RecursiveLeastSquares
 from pcarann.operator import PCARaNN
 from pcarann.pca import PCA
@@ -83,62 +78,6 @@ def load(path: str | os.PathLike[str], device: str | None = None) -> PCARaNN:
         raise ModelFileError(f"{os.fspath(path)} does not describe a model: {error}.") from error
     model.device = device
     return model
-
-
-@contextlib.contextmanager
-def atomic_writer(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file for writing that takes the place of `path` only when it is complete and on disk.
-
-    Where the system has unnamed files, not even kill −9 leaves a trace beside the old file.
-    """
-    target = Path(os.path.realpath(path))
-    if target.is_dir():
-        raise IsADirectoryError(f"{target} is a folder: name a file in it.")
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"There is no folder {target.parent} to write {target.name} into.")
-    draft = target.parent / f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}"
-    try:
-        with _draft_file(draft) as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-            if not draft.exists():
-                _give_name(file.fileno(), draft)
-        os.replace(draft, target)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-    _sync_folder(target.parent)
-
-
-def _draft_file(draft: Path) -> BinaryIO:
-    """Open an unnamed file in the folder of `draft` where the system has them, the named draft elsewhere."""
-    if hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):
-        try:
-            return os.fdopen(os.open(draft.parent, os.O_TMPFILE | os.O_RDWR, 0o666), "wb")
-        except OSError as error:
-            if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT):
-                raise  # else: this file system has no unnamed files
-    return open(draft, "xb")
-
-
-def _give_name(descriptor: int, draft: Path) -> None:
-    """Link an unnamed open file into its folder."""
-    folder = os.open(draft.parent, os.O_RDONLY)
-    try:
-        # CPython follows the link in /proc only on the call that takes a folder, although the path is absolute.
-        os.link(f"/proc/self/fd/{descriptor}", draft, src_dir_fd=folder, follow_symlinks=True)
-    finally:
-        os.close(folder)
-
-
-def _sync_folder(folder: Path) -> None:
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _verify(path: str | os.PathLike[str]) -> None:

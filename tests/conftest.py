@@ -1,0 +1,44 @@
+"""Data that several tests share: smooth random fields and a nonlinear operator on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+
+@dataclass(frozen=True)
+class Pairs:
+    inputs: np.ndarray
+    outputs: np.ndarray
+
+    def __getitem__(self, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        return self.inputs[rows], self.outputs[rows]
+
+
+def smooth_pairs(n: int, seed: int = 0, points: int = 40) -> Pairs:
+    """Six random Fourier modes in, a nonlinear response of them out on a (2, points) grid."""
+    rng = np.random.default_rng(seed)
+    x = np.linspace(0, 1, points)
+    waves = np.concatenate([[np.sin(k * np.pi * x), np.cos(k * np.pi * x)] for k in (1, 2, 3)])
+    a = (rng.normal(size=(n, 6)) * 0.7 ** np.arange(6)) @ waves
+    u = np.stack([np.tanh(a), 0.3 * np.cumsum(a**2, axis=1) / points + a[:, ::-1]], axis=1)
+    return Pairs(a, u)
+
+
+@pytest.fixture(scope="session")
+def pairs() -> Pairs:
+    return smooth_pairs(400)
+
+
+@pytest.fixture(params=["numpy", "torch", "strict"])
+def backend(request: pytest.FixtureRequest):
+    """A function that puts a NumPy array into one of the libraries."""
+    if request.param == "numpy":
+        return np.asarray
+    if request.param == "torch":
+        torch = pytest.importorskip("torch")
+        return lambda a: torch.asarray(np.asarray(a))
+    strict = pytest.importorskip("array_api_strict")
+    return lambda a: strict.asarray(np.asarray(a))

@@ -1,0 +1,78 @@
+import numpy as np
+import pytest
+
+from pcarann import PCARaNN
+from pcarann.ensemble import _TILE, _blocks
+
+
+@pytest.fixture(scope="module")
+def fitted(pairs):
+    a, u = pairs[:200]
+    return PCARaNN(n_components=0.9999, widths=(60, 40), n_members=4, scales="energy").fit(a, u)
+
+
+def member_fields(model, inputs):
+    ensemble = model.ensemble_
+    x = ensemble.input_pca.encode(inputs)
+    return np.stack([ensemble.output_pca.decode(member(x)) for member in ensemble.members])
+
+
+def test_mean_and_spread_are_those_of_the_members_fields(fitted, pairs):
+    inputs = pairs.inputs[200:330]
+    fields = member_fields(fitted, inputs)
+    mean, std = fitted.predict(inputs, return_std=True)
+    assert np.allclose(mean.reshape(130, -1), fields.mean(axis=0), atol=1e-12)
+    assert np.allclose(std.reshape(130, -1), fields.std(axis=0, ddof=1), atol=1e-12)
+
+
+def test_mean_alone_equals_mean_with_spread(fitted, pairs):
+    inputs = pairs.inputs[200:300]
+    assert np.allclose(fitted.predict(inputs), fitted.predict(inputs, return_std=True)[0], atol=1e-13)
+
+
+def test_one_member_has_no_spread(pairs):
+    a, u = pairs[:100]
+    model = PCARaNN(n_components=0.999, widths=(30, 20), n_members=1, scales="energy").fit(a, u)
+    assert np.array_equal(model.predict(a, return_std=True)[1], np.zeros(u.shape))
+
+
+def test_members_differ(fitted, pairs):
+    assert member_fields(fitted, pairs.inputs[:5]).std(axis=0).max() > 0
+
+
+def test_more_members_begin_with_the_fewer(fitted, pairs):
+    a, u = pairs[:200]
+    fewer = PCARaNN(n_components=0.9999, widths=(60, 40), n_members=2, scales="energy").fit(a, u)
+    for one, other in zip(fewer.ensemble_.members, fitted.ensemble_.members, strict=False):
+        assert np.allclose(one.readout, other.readout, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 63, 64, 65, 5000])
+def test_blocks_cover_every_row_once_in_whole_tiles(n):
+    blocks = list(_blocks(n, 2048))
+    assert [row for block in blocks for row in range(block.start, block.stop)] == list(range(n))
+    assert all((block.stop - block.start) % _TILE == 0 for block in blocks[:-1])
+
+
+def test_a_prediction_does_not_depend_on_the_samples_beside_it(fitted, pairs):
+    inputs = pairs.inputs[200:270]
+    together = fitted.predict(inputs)
+    apart = np.concatenate([fitted.predict(inputs[i : i + 1]) for i in range(70)])
+    assert np.allclose(together, apart, rtol=0, atol=1e-13)
+
+
+def test_hidden_weights_that_are_not_kept_change_nothing(fitted, pairs, monkeypatch):
+    a, u = pairs[:200]
+    monkeypatch.setattr("pcarann.ensemble._KEPT_WEIGHT_BYTES", 0)
+    lean = PCARaNN(n_components=0.9999, widths=(60, 40), n_members=4, scales="energy").fit(a, u)
+    assert lean.ensemble_.members[0].features.weights is None
+    assert np.array_equal(lean.predict(a), fitted.predict(a))
+
+
+def test_spread_in_small_blocks_of_fields_equals_spread_at_once(fitted, pairs, monkeypatch):
+    inputs = pairs.inputs[:200]
+    whole = fitted.predict(inputs, return_std=True)
+    monkeypatch.setattr("pcarann.ensemble._FIELD_BYTES", 1)
+    blocks = fitted.predict(inputs, return_std=True)
+    assert np.allclose(whole[0], blocks[0], atol=1e-13)
+    assert np.allclose(whole[1], blocks[1], atol=1e-13)

@@ -1,0 +1,47 @@
+import math
+
+import numpy as np
+import pytest
+
+from pcarann.arrays import to_host
+from pcarann.metrics import coverage, mean_width, relative_l2
+
+
+def test_relative_l2_is_the_mean_of_ratios_of_norms(backend):
+    rng = np.random.default_rng(0)
+    u, v = rng.normal(size=(2, 5, 3, 4))
+    ratios = [np.linalg.norm(a - b) / np.linalg.norm(b) for a, b in zip(v, u, strict=True)]
+    assert relative_l2(backend(v), backend(u)) == pytest.approx(np.mean(ratios))
+    assert np.allclose(to_host(relative_l2(backend(v), backend(u), per_sample=True)), ratios)
+
+
+def test_a_zero_truth_counts_as_zero_or_infinite():
+    assert relative_l2([[0.0, 0.0]], [[0.0, 0.0]]) == 0.0
+    assert relative_l2([[1e-9, 0.0]], [[0.0, 0.0]]) == math.inf
+
+
+def test_coverage_counts_the_ends_of_an_interval(backend):
+    low, high, truth = np.zeros((1, 4)), np.ones((1, 4)), np.array([[0.0, 1.0, 1.5, -0.1]])
+    assert coverage(backend(low), backend(high), backend(truth)) == 0.5
+
+
+def test_mean_width_averages_samples_and_points(backend):
+    assert mean_width(backend(np.zeros((2, 2))), backend(np.array([[1.0, 2.0], [3.0, 6.0]]))) == 3.0
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: relative_l2(np.ones((2, 3)), np.ones((2, 4))),
+        lambda: coverage(np.ones((2, 3)), np.ones((2, 3)), np.ones((3, 3))),
+        lambda: mean_width(np.ones((2, 3)), np.ones((1, 3))),
+    ],
+)
+def test_shapes_that_differ_are_refused_with_both(call):
+    with pytest.raises(ValueError, match=r"got \(2, 3\) and"):
+        call()
+
+
+def test_empty_arrays_are_refused():
+    with pytest.raises(ValueError, match="empty"):
+        relative_l2(np.ones((0, 3)), np.ones((0, 3)))

@@ -1,0 +1,566 @@
+import pickle
+import threading
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from conftest import smooth_pairs
+from pcarann import PCARaNN
+from pcarann.arrays import to_host
+from pcarann.metrics import coverage, relative_l2
+
+SMALL = dict(n_components=0.9999, widths=(40, 30), n_members=3)
+
+
+def small(**changes):
+    return PCARaNN(**{**SMALL, **changes})
+
+
+@pytest.fixture(scope="module")
+def fitted(pairs):
+    return small().fit(*pairs[:200])
+
+
+# scikit-learn
+
+
+@pytest.mark.parametrize("scales", ["refined", "energy"])
+@pytest.mark.filterwarnings("ignore")
+def test_it_is_a_scikit_learn_estimator_with_no_expected_failures(scales):
+    results = check_estimator(PCARaNN(widths=(30, 20), n_members=2, scales=scales))
+    assert {result["status"] for result in results} <= {"passed", "skipped"}
+    assert sum(result["status"] == "passed" for result in results) > 40
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_default_parameters_pass_the_checks_too():
+    results = check_estimator(PCARaNN())
+    assert {result["status"] for result in results} <= {"passed", "skipped"}
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_grid_search_finds_the_better_width(pairs, n_jobs):
+    grid = {"widths": [(2, 2), (60, 40)], "ridge": [1e-8]}
+    search = GridSearchCV(small(scales="energy"), grid, cv=KFold(3), n_jobs=n_jobs).fit(*pairs[:150])
+    assert search.best_params_["widths"] == (60, 40)
+    assert search.best_score_ > 0.8
+
+
+def test_it_works_behind_a_scaler_in_a_pipeline(pairs):
+    a, u = pairs[:200]
+    model = make_pipeline(StandardScaler(), small()).fit(a, u)
+    assert relative_l2(model.predict(pairs.inputs[200:]), pairs.outputs[200:]) < 0.1
+
+
+def test_a_clone_fits_to_the_same_model(fitted, pairs):
+    again = clone(fitted).fit(*pairs[:200])
+    assert np.array_equal(again.predict(pairs.inputs[200:]), fitted.predict(pairs.inputs[200:]))
+
+
+def test_pickling_keeps_every_prediction(fitted, pairs):
+    again = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(again.predict(pairs.inputs), fitted.predict(pairs.inputs))
+
+
+def test_score_is_the_variance_weighted_r2(fitted, pairs):
+    a, u = pairs[200:]
+    missed = ((fitted.predict(a) - u) ** 2).sum()
+    assert fitted.score(a, u) == pytest.approx(1 - missed / ((u - u.mean(axis=0)) ** 2).sum())
+
+
+# the contract
+
+
+def test_it_learns_a_nonlinear_operator_and_refinement_helps(pairs):
+    a, u = pairs[200:]
+    energy, refined = (small(scales=s).fit(*pairs[:200]).predict(a) for s in ("energy", "refined"))
+    assert relative_l2(refined, u) < 0.05
+    assert relative_l2(refined, u) <= relative_l2(energy, u)
+
+
+def test_fitted_attributes_are_those_of_the_contract(fitted):
+    assert fitted.scales_ == pytest.approx(np.multiply(fitted.energy_scales_, np.exp(fitted.log_offsets_)))
+    assert fitted.refinement_.loss <= fitted.refinement_.start_loss
+    assert fitted.refinement_.log_offsets == pytest.approx(fitted.log_offsets_)
+    assert fitted.n_features_in_ == 40
+    assert (fitted.input_pca_.grid, fitted.output_pca_.grid) == ((40,), (2, 40))
+    assert len(fitted.ensemble_.members) == 3
+    seconds = fitted.fit_seconds_
+    assert seconds["total"] == pytest.approx(sum(v for k, v in seconds.items() if k != "total"))
+
+
+def test_explicit_scales_are_used_as_given(pairs):
+    model = small(scales=(0.3, 0.2)).fit(*pairs[:100])
+    assert model.scales_ == (0.3, 0.2)
+    assert model.refinement_ is None
+
+
+def test_in_the_refined_variant_the_pca_comes_from_the_inner_samples(pairs):
+    a, u = pairs[:100]
+    model = small(n_components=3).fit(a, u)
+    assert not np.allclose(model.input_pca_.mean, a.mean(axis=0), atol=1e-6)
+    energy = small(n_components=3, scales="energy").fit(a, u)
+    assert np.allclose(energy.input_pca_.mean, a.mean(axis=0), atol=1e-12)
+
+
+def test_the_final_readout_is_fitted_to_all_samples(pairs):
+    a, u = pairs[:100]
+    model = small(n_components=3, widths=(8, 6)).fit(a, u)
+    x, y = (pca.encode(v.reshape(100, -1)) for pca, v in ((model.input_pca_, a), (model.output_pca_, u)))
+    member = model.ensemble_.members[1]
+    assert np.allclose(member.readout, np.linalg.lstsq(member.features(x), y, rcond=None)[0], atol=1e-8)
+
+
+def test_ridge_reaches_the_readout(pairs):
+    plain, damped = (small(scales=(0.3, 0.2), ridge=r).fit(*pairs[:100]).ensemble_.members[0] for r in (0, 10))
+    assert np.linalg.norm(damped.readout) < np.linalg.norm(plain.readout)
+
+
+def test_quadrature_reaches_both_pcas(pairs):
+    a, u = pairs[:100]
+    weights = (np.linspace(1, 2, 40), np.linspace(1, 3, 80).reshape(2, 40))
+    model = small(quadrature=weights).fit(a, u)
+    assert np.array_equal(model.input_pca_.weights, weights[0])
+    assert np.array_equal(model.output_pca_.weights, weights[1].reshape(-1))
+    assert relative_l2(model.predict(pairs.inputs[200:]), pairs.outputs[200:]) < 0.2
+
+
+@pytest.mark.parametrize(("start", "scans"), [("scan", True), ("energy", False)])
+def test_refine_start_chooses_whether_to_scan(pairs, start, scans):
+    model = small(refine_start=start).fit(*pairs[:100])
+    assert (model.refinement_.evaluations > 24) == scans
+
+
+def test_refine_ridge_reaches_the_loss(pairs):
+    little, much = (
+        small(refine_ridge=r, refine_start="energy").fit(*pairs[:100]).refinement_.start_loss for r in (1e-4, 1.0)
+    )
+    assert little != pytest.approx(much, rel=1e-3)
+
+
+@pytest.mark.parametrize("output", [(), (1,), (3, 5)], ids=["scalar", "column", "grid"])
+def test_outputs_keep_their_grid(pairs, output):
+    a = pairs.inputs[:60]
+    u = np.broadcast_to(a[:, :1].reshape(60, *[1] * len(output)), (60, *output)) if output else a[:, 0]
+    model = small(n_components=0.999).fit(a, u)
+    assert model.predict(a[:7]).shape == (7, *output)
+
+
+def test_intervals_cover_and_any_level_can_be_asked_after_one_calibration(fitted, pairs):
+    model = pickle.loads(pickle.dumps(fitted)).calibrate(*pairs[200:300])
+    a, u = pairs[300:]
+    for alpha in (0.05, 0.2, 0.5):
+        band = model.predict_interval(a, alpha=alpha)
+        assert coverage(band.lower, band.upper, u) == pytest.approx(1 - alpha, abs=0.06)
+        assert np.allclose((band.lower + band.upper) / 2, band.mean)
+    whole = model.predict_interval(a, alpha=0.2, method="simultaneous")
+    inside = np.all((whole.lower <= u) & (u <= whole.upper), axis=(1, 2))
+    assert inside.mean() >= 0.7
+
+
+def test_partial_fit_moves_towards_new_data_and_recursion_equals_the_batch(pairs):
+    a, u = pairs[:200]
+    shifted = smooth_pairs(80, seed=9)
+    new_a, new_u = shifted.inputs, 1.5 * shifted.outputs
+    model = small(adapt_start="ridge").fit(a, u)
+    before = relative_l2(model.predict(new_a[60:]), new_u[60:])
+    batch = clone(model).fit(a, u).refit_readout(new_a[:60], new_u[:60], ridge=model.adapt_ridge)
+    model.partial_fit(new_a[:25], new_u[:25]).partial_fit(new_a[25:60], new_u[25:60])
+    assert relative_l2(model.predict(new_a[60:]), new_u[60:]) < before
+    assert np.allclose(model.predict(a), batch.predict(a), atol=1e-9)
+
+
+@pytest.mark.parametrize("start", ["least-squares", "ridge"])
+def test_adapt_start_chooses_the_departure(pairs, start):
+    model = small(adapt_start=start).fit(*pairs[:100])
+    readout = model.ensemble_.members[0].readout
+    model.partial_fit(*pairs[100:101])
+    prior = model._fitted.adaptation.learners[0].prior
+    assert (prior is None) if start == "ridge" else np.array_equal(prior, readout)
+
+
+def test_forgetting_follows_a_change_faster(pairs):
+    a, u = pairs[:100]
+    errors = {}
+    for forgetting in (1.0, 0.9):
+        model = small(forgetting=forgetting).fit(a, u).partial_fit(pairs.inputs[100:200], -pairs.outputs[100:200])
+        errors[forgetting] = relative_l2(model.predict(pairs.inputs[200:]), -pairs.outputs[200:])
+    assert errors[0.9] < errors[1.0]
+
+
+def test_verbose_shows_progress_on_standard_error_only(pairs, capsys):
+    small(verbose=True).fit(*pairs[:50])
+    small(verbose=False).fit(*pairs[:50])
+    captured = capsys.readouterr()
+    assert captured.out == ""
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_does_not(pairs):
+    first, second, third = (small(random_state=seed).fit(*pairs[:100]).predict(pairs.inputs) for seed in (1, 1, 2))
+    assert first.tobytes() == second.tobytes()
+    assert not np.allclose(first, third)
+
+
+@pytest.mark.parametrize("state", [None, np.random.RandomState(0), np.random.default_rng(0)])
+def test_random_state_may_be_a_generator_or_none(pairs, state):
+    assert np.isfinite(small(random_state=state, scales="energy").fit(*pairs[:50]).predict(pairs.inputs[:2])).all()
+
+
+# backends
+
+
+def test_torch_equals_numpy_in_scales_readout_predictions_intervals_and_updates(pairs):
+    torch = pytest.importorskip("torch")
+    models = []
+    for wrap in (np.asarray, torch.asarray):
+        data = [tuple(map(wrap, pairs[cut])) for cut in (slice(0, 200), slice(200, 300), slice(300, 400))]
+        model = small(n_components=(6, 8)).fit(*data[0]).calibrate(*data[1])
+        band = model.predict_interval(data[2][0], alpha=0.1)
+        assert isinstance(band.mean, type(data[2][0]))
+        model.partial_fit(*data[1])
+        models.append((model, band, model.predict(data[2][0])))
+    (one, one_band, one_after), (two, two_band, two_after) = models
+    assert one.scales_ == pytest.approx(two.scales_, rel=1e-8)
+    for mine, other in zip(one.ensemble_.members, two.ensemble_.members, strict=True):
+        assert np.allclose(mine.readout, to_host(other.readout), rtol=0, atol=1e-8 * np.abs(mine.readout).max())
+    for name in ("mean", "std", "lower", "upper"):
+        assert np.allclose(getattr(one_band, name), to_host(getattr(two_band, name)), rtol=0, atol=1e-8)
+    assert np.allclose(one_after, to_host(two_after), rtol=0, atol=1e-8)
+
+
+def test_the_core_runs_under_array_api_strict(pairs):
+    strict = pytest.importorskip("array_api_strict")
+    a, u, b, v = (strict.asarray(x) for x in (*pairs[:100], *pairs[100:150]))
+    model = small().fit(a, u).calibrate(b, v)
+    reference = small().fit(*pairs[:100])
+    assert np.allclose(to_host(model.predict(b)), reference.predict(pairs.inputs[100:150]), atol=1e-8)
+    model.predict_interval(b, alpha=0.1)
+    assert isinstance(model.partial_fit(b, v).predict(b), type(b))
+
+
+def test_predictions_come_back_as_the_kind_of_array_handed_in(fitted, pairs):
+    torch = pytest.importorskip("torch")
+    found = fitted.predict(torch.asarray(pairs.inputs[:3]))
+    assert isinstance(found, torch.Tensor)
+    assert np.array_equal(found.numpy(), fitted.predict(pairs.inputs[:3]))
+
+
+# faults, by row
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("method", ["fit", "calibrate", "partial_fit"])
+@pytest.mark.parametrize("which", ["X", "y"])
+def test_nonfinite_values_are_refused_with_array_count_and_sample(pairs, bad, method, which):
+    model = small(scales="energy").fit(*pairs[:50])
+    before = model.predict(pairs.inputs[:5])
+    a, u = (array.copy() for array in pairs[:60])
+    (a if which == "X" else u)[7:9, ..., 3:] = bad
+    with pytest.raises(ValueError, match=rf"^{which} contains NaN or infinity: \d+ value\(s\), the first in sample 7"):
+        getattr(model, method)(a, u)
+    assert np.array_equal(model.predict(pairs.inputs[:5]), before)
+
+
+def test_nonfinite_inputs_to_predict_are_refused(fitted, pairs):
+    a = pairs.inputs[:5].copy()
+    a[4, 0] = np.nan
+    with pytest.raises(ValueError, match="sample 4"):
+        fitted.predict(a)
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "says"),
+    [
+        ("predict", lambda a, u: (a[:, :9],), "X has 9 features, but PCARaNN is expecting 40"),
+        ("predict", lambda a, u: (u,), r"fields of shape \(2, 40\), but PCARaNN is expecting \(40,\)"),
+        ("predict", lambda a, u: (a[0],), "Expected 2D array, got 1D"),
+        ("calibrate", lambda a, u: (u, a), "swapped"),
+        ("calibrate", lambda a, u: (a, u[:5]), "same number of samples, found 50 and 5"),
+        ("partial_fit", lambda a, u: (a, u[:, :, :7]), r"\(2, 7\)"),
+        ("fit", lambda a, u: (a, u[:5]), "found 50 and 5"),
+        ("fit", lambda a, u: (a, None), "y is None"),
+        ("fit", lambda a, u: (a[:0], u[:0]), r"0 sample\(s\)"),
+        ("fit", lambda a, u: (a[:1], u[:1]), r"1 sample\(s\).*minimum of 2"),
+    ],
+)
+def test_wrong_shapes_are_refused_with_found_and_wanted(pairs, method, arguments, says):
+    a, u = pairs[:50]
+    model = small(scales="energy").fit(a, u)
+    before = model.predict(a[:5])
+    with pytest.raises(ValueError, match=says):
+        getattr(model, method)(*arguments(a, u))
+    assert np.array_equal(model.predict(a[:5]), before)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("samples", [2, 3, 5, 8])
+@pytest.mark.parametrize("scales", ["energy", "refined"])
+def test_fewer_samples_than_modes_and_widths_still_interpolate(samples, scales):
+    data = smooth_pairs(samples, seed=3)
+    model = PCARaNN(n_components=100, widths=(50, 20), n_members=2, scales=scales).fit(data.inputs, data.outputs)
+    found = model.predict(data.inputs)
+    assert np.isfinite(found).all()
+    if scales == "energy":
+        assert np.allclose(found, data.outputs, atol=1e-6)
+
+
+def test_clipped_ranks_and_skipped_refinement_warn_once_each():
+    data = smooth_pairs(4)
+    with pytest.warns(UserWarning, match="too few|rank 3") as caught:
+        small(n_components=10).fit(data.inputs, data.outputs)
+    messages = [str(w.message) for w in caught]
+    assert sum("too few to refine" in m for m in messages) == 1
+    assert sum("4 inputs have rank 3" in m for m in messages) == 1
+    assert sum("4 outputs have rank 3" in m for m in messages) == 1
+
+
+def test_one_feature_and_one_output_work():
+    x = np.linspace(-1, 1, 60)[:, None]
+    model = PCARaNN(widths=(30, 10), n_members=2).fit(x, np.sin(3 * x))
+    assert np.allclose(model.predict(x), np.sin(3 * x), atol=1e-2)
+
+
+@pytest.mark.parametrize("which", ["inputs", "outputs", "both"])
+@pytest.mark.parametrize("scales", ["energy", "refined"])
+def test_constant_fields_predict_the_constant_without_a_warning(pairs, which, scales):
+    a, u = (array.copy() for array in pairs[:50])
+    if which in ("inputs", "both"):
+        a[:] = 2.5
+    if which in ("outputs", "both"):
+        u[:] = -0.3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = small(scales=scales).fit(a, u).calibrate(a, u)
+        found, band = model.predict(a[:4]), model.predict_interval(a[:4])
+    expected = model.output_pca_.mean.reshape(2, 40)
+    assert np.allclose(found, np.broadcast_to(expected, found.shape), atol=1e-12)
+    assert np.isfinite(band.lower).all()
+
+
+def test_duplicated_samples_and_rank_deficient_fields_equal_an_svd_oracle(backend):
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(20, 3)) @ rng.normal(size=(3, 15))
+    u = np.tanh(a @ rng.normal(size=(15, 3))) @ rng.normal(size=(3, 12))
+    a, u = np.vstack([a, a]), np.vstack([u, u])
+    model = PCARaNN(n_components=3, widths=(10, 5), n_members=1, scales=(0.5, 0.5)).fit(backend(a), backend(u))
+    member = model.ensemble_.members[0]
+    mean_a, mean_u = a.mean(axis=0), u.mean(axis=0)
+    modes = np.linalg.svd(u - mean_u)[2][:3]
+    H = to_host(member.features(model.input_pca_.encode(backend(a))))
+    V = np.linalg.lstsq(H, (u - mean_u) @ modes.T, rcond=None)[0]
+    span = np.linalg.svd(a - mean_a)[2][:3]
+    overlap = np.abs(np.linalg.det(to_host(model.input_pca_.modes) @ span.T))
+    assert overlap == pytest.approx(1.0, abs=1e-8)
+    assert np.allclose(to_host(model.predict(backend(a))), mean_u + H @ V @ modes, atol=1e-8)
+
+
+@pytest.mark.parametrize("c", [1e30, 1e-30, 1e3])
+def test_rescaled_data_give_the_rescaled_answer(pairs, c):
+    # Energy matching looks at the unit of the outputs by the paper's rule, so the scales are given here.
+    a, u = pairs[:150]
+    plain = small(scales=(0.3, 0.2)).fit(a, u)
+    scaled = small(scales=(0.3 / c, 0.2)).fit(c * a, c * u)
+    assert np.allclose(scaled.predict(c * pairs.inputs) / c, plain.predict(pairs.inputs), rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("c", [1e30, 1e-30])
+@pytest.mark.parametrize("scales", ["energy", "refined"])
+def test_the_unit_of_the_inputs_never_matters(pairs, c, scales):
+    a, u = pairs[:150]
+    plain, scaled = small(scales=scales).fit(a, u), small(scales=scales).fit(c * a, u)
+    # Rescaling moves the last bit of every latent; the refinement stops at a gradient of 1e-3, which moves with it.
+    assert np.allclose(scaled.predict(c * pairs.inputs), plain.predict(pairs.inputs), atol=1e-4)
+
+
+@pytest.mark.parametrize("c", [1e30, 1e-30])
+def test_huge_and_tiny_outputs_are_learned(pairs, c):
+    a, u = pairs[:200]
+    model = small().fit(a, c * u).calibrate(a, c * u)
+    assert relative_l2(model.predict(pairs.inputs[200:]), c * pairs.outputs[200:]) < 0.1
+    assert np.isfinite(model.predict_interval(a[:3]).upper).all()
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "i4", ">f8", ">f4", "u1"])
+def test_any_real_type_is_converted_and_not_modified(dtype):
+    rng = np.random.default_rng(0)
+    a, u = rng.integers(0, 9, (30, 4)).astype(dtype), rng.integers(0, 9, (30, 3)).astype(dtype)
+    kept = a.copy(), u.copy()
+    found = PCARaNN(widths=(10, 5), n_members=2).fit(a, u).predict(a)
+    expected = PCARaNN(widths=(10, 5), n_members=2).fit(a.astype(float), u.astype(float)).predict(a.astype(float))
+    assert found.dtype == np.float64
+    assert np.array_equal(found, expected)
+    assert np.array_equal(a, kept[0])
+    assert np.array_equal(u, kept[1])
+
+
+@pytest.mark.parametrize("layout", ["fortran", "reversed", "read-only", "memory-mapped"])
+def test_any_memory_layout_gives_the_identical_model(pairs, layout, tmp_path):
+    a, u = pairs[:100]
+    expected = small().fit(a, u).predict(pairs.inputs)
+
+    def relaid(array):
+        if layout == "fortran":
+            return np.asfortranarray(array)
+        if layout == "reversed":
+            return array[::-1, ::-1].copy()[::-1, ::-1]
+        if layout == "read-only":
+            array = array.copy()
+            array.setflags(write=False)
+            return array
+        path = tmp_path / f"{array.ndim}.npy"
+        np.save(path, array)
+        return np.load(path, mmap_mode="r")
+
+    assert np.array_equal(small().fit(relaid(a), relaid(u)).predict(pairs.inputs), expected)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        lambda a: a + 0j,
+        lambda a: a.astype(str),
+        lambda a: np.ma.masked_greater(a, 1),
+        lambda a: a.reshape(50, 8, 5).astype(object),
+        lambda a: np.full(a.shape, np.datetime64("2020-01-01")),
+    ],
+    ids=["complex", "string", "masked", "object", "date"],
+)
+def test_arrays_that_hold_no_real_numbers_are_refused(pairs, bad):
+    a, u = pairs[:50]
+    with pytest.raises(ValueError, match="X"):
+        small().fit(bad(a), u)
+
+
+def test_complex_torch_arrays_are_refused():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(ValueError, match="Complex"):
+        small().fit(torch.ones(5, 3, dtype=torch.complex128), torch.ones(5, 3))
+
+
+@pytest.mark.parametrize("alpha", [0, 1, -0.1, 1.5, float("nan")])
+def test_levels_outside_zero_and_one_are_refused(fitted, pairs, alpha):
+    model = pickle.loads(pickle.dumps(fitted)).calibrate(*pairs[200:300])
+    with pytest.raises(ValueError, match="alpha"):
+        model.predict_interval(pairs.inputs[:2], alpha=alpha)
+
+
+def test_an_unknown_interval_method_is_refused(fitted, pairs):
+    with pytest.raises(ValueError, match="sample, pooled, simultaneous"):
+        fitted.predict_interval(pairs.inputs[:2], method="magic")
+
+
+def test_too_few_calibration_samples_warn_with_the_number_needed(fitted, pairs):
+    model = pickle.loads(pickle.dumps(fitted)).calibrate(*pairs[200:210])
+    with pytest.warns(UserWarning, match=r"10 calibration samples are too few .* 19 are needed"):
+        band = model.predict_interval(pairs.inputs[:2], alpha=0.05)
+    assert np.all(band.upper == np.inf)
+    assert np.all(band.lower == -np.inf)
+    assert np.isfinite(band.mean).all()
+
+
+def test_intervals_of_one_member_are_finite_and_valid(pairs):
+    model = small(n_members=1).fit(*pairs[:150]).calibrate(*pairs[150:250])
+    a, u = pairs[250:]
+    band = model.predict_interval(a, alpha=0.1)
+    assert np.isfinite(band.upper).all()
+    assert coverage(band.lower, band.upper, u) == pytest.approx(0.9, abs=0.06)
+
+
+@pytest.mark.parametrize("c", [1e-12, 1e12])
+def test_the_floor_of_the_spread_follows_the_unit_of_the_outputs(pairs, c):
+    widths = []
+    for unit in (1.0, c):
+        model = small(n_members=1, scales=(0.3, 0.2)).fit(pairs.inputs[:150], unit * pairs.outputs[:150])
+        model.calibrate(pairs.inputs[150:250], unit * pairs.outputs[150:250])
+        band = model.predict_interval(pairs.inputs[250:], alpha=0.1)
+        widths.append((band.upper - band.lower).mean() / unit)
+    assert widths[0] == pytest.approx(widths[1], rel=1e-6)
+
+
+def test_intervals_before_calibration_and_after_adaptation_are_refused(fitted, pairs):
+    model = pickle.loads(pickle.dumps(fitted))
+    with pytest.raises(NotFittedError, match="no calibration"):
+        model.predict_interval(pairs.inputs[:2])
+    model.calibrate(*pairs[200:300]).partial_fit(*pairs[300:310])
+    with pytest.raises(NotFittedError, match="stale"):
+        model.predict_interval(pairs.inputs[:2])
+    model.calibrate(*pairs[200:300]).predict_interval(pairs.inputs[:2])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "says"),
+    [
+        (dict(n_components=0), "n_components"),
+        (dict(n_components=1.5), "n_components"),
+        (dict(n_components=(1, 2, 3)), "pair"),
+        (dict(widths=100), "widths"),
+        (dict(widths=(0, 5)), "widths"),
+        (dict(n_members=0), "n_members"),
+        (dict(scales="best"), "scales"),
+        (dict(scales=(1.0, -1.0)), "scales"),
+        (dict(ridge=-1), "ridge"),
+        (dict(ridge=float("nan")), "ridge"),
+        (dict(refine_ridge=0), "refine_ridge"),
+        (dict(refine_start="middle"), "refine_start"),
+        (dict(adapt_ridge=0), "adapt_ridge"),
+        (dict(adapt_start="none"), "adapt_start"),
+        (dict(forgetting=0), "forgetting"),
+        (dict(forgetting=1.1), "forgetting"),
+        (dict(quadrature=np.ones(40)), "quadrature"),
+        (dict(quadrature=(np.ones(3), None)), r"quadrature\[0\] must have the shape of one field, \(40,\)"),
+        (dict(quadrature=(-np.ones(40), None)), "positive"),
+        (dict(random_state="seed"), "random_state"),
+        (dict(device="abacus"), "device"),
+    ],
+)
+def test_bad_parameters_are_refused_by_name(pairs, parameters, says):
+    with pytest.raises(ValueError, match=says):
+        small(**parameters).fit(*pairs[:50])
+
+
+def test_an_unfitted_model_says_so(pairs):
+    for call in (lambda m: m.predict(pairs.inputs), lambda m: m.calibrate(*pairs[:5]), lambda m: m.save("x")):
+        with pytest.raises(NotFittedError, match="fit"):
+            call(small())
+    with pytest.raises(AttributeError, match="after fit only"):
+        _ = small().scales_
+
+
+def test_an_interrupted_fit_leaves_the_old_model(fitted, pairs, monkeypatch):
+    model = pickle.loads(pickle.dumps(fitted))
+    before = model.predict(pairs.inputs[:5])
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pcarann.training.fit_members", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*pairs[100:200])
+    assert np.array_equal(model.predict(pairs.inputs[:5]), before)
+
+
+def test_predictions_during_adaptation_equal_some_published_state(pairs):
+    model = small(scales="energy").fit(*pairs[:100])
+    probe = pairs.inputs[300:310]
+    states, seen, stop = [model.predict(probe)], [], threading.Event()
+
+    def watch():
+        while not stop.is_set():
+            seen.append(model.predict(probe))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    for i in range(20):
+        model.partial_fit(*pairs[100 + i : 101 + i])
+        states.append(model.predict(probe))
+    stop.set()
+    watcher.join()
+    assert seen
+    assert all(any(np.allclose(found, state, rtol=0, atol=1e-13) for state in states) for found in seen)

@@ -1,0 +1,116 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pcarann.arrays import to_host
+from pcarann.pca import fit_pca
+
+
+def decaying_fields(samples, values, rate=0.8, seed=0, offset=3.0):
+    rng = np.random.default_rng(seed)
+    rank = min(samples, values)
+    left, right = (np.linalg.qr(rng.normal(size=(n, rank)))[0] for n in (samples, values))
+    return offset + (left * rate ** np.arange(rank)) @ right.T
+
+
+def svd_oracle(fields, count):
+    mean = fields.mean(axis=0)
+    _, singular, modes = np.linalg.svd(fields - mean, full_matrices=False)
+    return mean, singular[:count], modes[:count]
+
+
+@pytest.mark.parametrize("shape", [(30, 80), (80, 30), (20, 20)], ids=["wide", "tall", "square"])
+def test_modes_are_those_of_the_singular_value_decomposition(backend, shape):
+    fields = decaying_fields(*shape)
+    pca, latents = fit_pca(backend(fields), 8)
+    _, singular, modes = svd_oracle(fields, 8)
+    overlap = np.abs(np.sum(to_host(pca.modes) * modes, axis=1))
+    assert np.allclose(to_host(pca.singular_values), singular, rtol=1e-12)
+    assert np.allclose(overlap, 1.0, atol=1e-12)
+    assert np.allclose(to_host(pca.encode(backend(fields))), to_host(latents), atol=1e-13)
+
+
+@pytest.mark.parametrize("shape", [(60, 200), (200, 60)], ids=["wide", "tall"])
+def test_modes_far_below_the_gram_matrix_precision_are_found(shape):
+    fields = decaying_fields(*shape, rate=0.45, offset=0.0)  # singular values down to 1e-13 of the first
+    pca, latents = fit_pca(fields, 38)
+    _, singular, _ = svd_oracle(fields, 38)
+    # An orthogonal decomposition finds a singular value to eps of the first, 1e-3 of the smallest here.
+    assert np.allclose(to_host(pca.singular_values), singular, rtol=1e-2)
+    assert np.allclose(pca.modes @ pca.modes.T, np.eye(38), atol=1e-14)
+    assert np.allclose(pca.decode(latents), fields, atol=1e-13)
+
+
+@settings(max_examples=25, deadline=None)
+@given(samples=st.integers(3, 25), values=st.integers(1, 25), seed=st.integers(0, 10**6))
+def test_projection_is_idempotent_and_modes_orthonormal(samples, values, seed):
+    fields = np.random.default_rng(seed).normal(size=(samples, values))
+    pca, latents = fit_pca(fields, min(values, samples - 1, 5))
+    once = pca.decode(pca.encode(fields))
+    assert np.allclose(pca.modes @ pca.modes.T, np.eye(pca.n_components), atol=1e-12)
+    assert np.allclose(pca.decode(pca.encode(once)), once, atol=1e-12)
+    assert np.allclose(pca.encode(pca.decode(latents)), latents, atol=1e-12)
+
+
+def test_an_energy_fraction_takes_the_fewest_modes_that_hold_it():
+    fields = decaying_fields(40, 60)
+    _, singular, _ = svd_oracle(fields, 40)
+    held = np.cumsum(singular**2) / np.sum(singular**2)
+    for fraction in (0.5, 0.9, 0.999):
+        pca, _ = fit_pca(fields, fraction)
+        assert pca.n_components == int(np.searchsorted(held, fraction)) + 1
+        assert pca.explained_energy >= fraction
+
+
+def test_quadrature_weights_make_modes_independent_of_mesh_density():
+    # The same fields on a mesh whose left half is stored twice, each copy with half the weight.
+    fields = decaying_fields(30, 20)
+    doubled = np.concatenate([fields[:, :10], fields], axis=1)
+    weights = np.ones(30)
+    weights[:20] = 0.5
+    plain, expected = fit_pca(fields, 6)
+    weighted, latents = fit_pca(doubled[:, np.r_[0:10, 10:20, 20:30]], 6, weights=weights)
+    assert np.allclose(weighted.singular_values, plain.singular_values, rtol=1e-12)
+    assert np.allclose(np.abs(latents), np.abs(expected), atol=1e-12)
+    gram = (weighted.modes * weights) @ weighted.modes.T
+    assert np.allclose(gram, np.eye(6), atol=1e-12)
+    assert np.allclose(weighted.decode(latents)[:, 10:], plain.decode(expected), atol=1e-12)
+    assert np.allclose(weighted.encode(doubled), latents, atol=1e-12)
+
+
+def test_a_rank_below_the_number_asked_for_warns_once_and_clips():
+    low = np.outer(np.arange(10.0), np.ones(20)) + np.outer(np.ones(10), np.arange(20.0))
+    with pytest.warns(UserWarning, match="rank 1: using 1") as caught:
+        pca, _ = fit_pca(low, 5)
+    assert pca.n_components == 1
+    assert len(caught) == 1
+
+
+def test_more_modes_than_values_means_all_of_them_silently():
+    pca, _ = fit_pca(np.random.default_rng(0).normal(size=(50, 3)), 100)
+    assert pca.n_components == 3
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 1e30, -1e-30])
+def test_constant_fields_give_one_mode_and_no_energy(backend, value):
+    pca, latents = fit_pca(backend(np.full((7, 4), value)), 0.99)
+    assert pca.n_components == 1
+    assert np.allclose(to_host(latents), 0, atol=1e-15 * abs(value))
+    assert np.allclose(to_host(pca.decode(latents)), value)
+
+
+def test_signs_do_not_depend_on_rounding():
+    # Antisymmetric modes: the largest entry is a tie between +m and −m.
+    x = np.linspace(-1, 1, 41)
+    fields = np.random.default_rng(0).normal(size=(30, 1)) * np.sin(np.pi * x)
+    first, _ = fit_pca(fields, 0.9)
+    second, _ = fit_pca(fields * (1 + 1e-15 * np.random.default_rng(1).normal(size=fields.shape)), 0.9)
+    assert np.allclose(first.modes, second.modes, atol=1e-12)
+
+
+def test_residual_is_the_norm_of_what_the_modes_miss():
+    fields = decaying_fields(30, 50)
+    pca, _ = fit_pca(fields, 4)
+    missed = np.linalg.norm(fields - pca.decode(pca.encode(fields)), axis=1)
+    assert np.allclose(pca.residual(fields), missed, rtol=1e-12)

@@ -1,0 +1,90 @@
+import numpy as np
+import pytest
+
+from pcarann.arrays import to_host
+from pcarann.readout import factorise, fit_readout
+
+RNG = np.random.default_rng(0)
+
+
+def conditioned(samples, features, condition, seed=0, rank=None):
+    """A matrix with singular values from 1 down to 1/condition, and the given rank."""
+    rng = np.random.default_rng(seed)
+    size = min(samples, features)
+    left, right = (np.linalg.qr(rng.normal(size=(n, size)))[0] for n in (samples, features))
+    singular = np.geomspace(1, 1 / condition, rank or size)
+    return (left[:, : len(singular)] * singular) @ right[:, : len(singular)].T
+
+
+def svd_ridge(H, Y, ridge):
+    left, s, right = np.linalg.svd(H, full_matrices=False)
+    keep = s > max(H.shape) * np.finfo(float).eps * s[0]
+    gain = s[keep] / (s[keep] ** 2 + ridge)
+    return right[keep].T @ (gain[:, None] * (left[:, keep].T @ Y))
+
+
+SHAPES = pytest.mark.parametrize("shape", [(60, 25), (25, 60)], ids=["primal", "dual"])
+
+
+@SHAPES
+@pytest.mark.parametrize("condition", [1e1, 1e4, 1e6])
+@pytest.mark.parametrize("ridge", [0.0, 1e-4])
+def test_readout_equals_the_svd_oracle(backend, shape, condition, ridge):
+    H = conditioned(*shape, condition)
+    Y = H @ RNG.normal(size=(shape[1], 3)) + 1e-3 * RNG.normal(size=(shape[0], 3))
+    V, _ = fit_readout(backend(H), backend(Y), ridge)
+    oracle = svd_ridge(H, Y, ridge)
+    # Least squares is known to condition² · eps · (residual/solution): the oracle itself is no better.
+    assert np.linalg.norm(to_host(V) - oracle) <= 1e-8 * np.linalg.norm(oracle)
+
+
+@SHAPES
+def test_rank_deficient_systems_get_the_minimum_norm_solution(backend, shape):
+    H = conditioned(*shape, 1e3, rank=12)
+    Y = RNG.normal(size=(shape[0], 3))
+    V, report = fit_readout(backend(H), backend(Y))
+    assert np.allclose(to_host(V), np.linalg.lstsq(H, Y, rcond=None)[0], atol=1e-8)
+    assert (report.solver, report.rank) == ("svd", 12)
+
+
+@SHAPES
+def test_duplicated_samples_change_nothing_but_the_rank(shape):
+    H = conditioned(*shape, 1e2)
+    Y = RNG.normal(size=(shape[0], 3))
+    V, _ = fit_readout(np.vstack([H, H]), np.vstack([Y, Y]))
+    assert np.allclose(V, np.linalg.lstsq(H, Y, rcond=None)[0], atol=1e-8)
+
+
+@SHAPES
+def test_the_report_names_solver_form_rank_and_condition(shape):
+    _, report = fit_readout(conditioned(*shape, 1e3), RNG.normal(size=(shape[0], 2)))
+    assert report.solver == "cholesky"
+    assert report.form == ("primal" if shape[0] >= shape[1] else "dual")
+    assert report.rank == min(shape)
+    assert 2e2 < report.condition < 1e4
+
+
+@SHAPES
+@pytest.mark.parametrize(("ridge", "solver"), [(1e-20, "qr"), (0.0, "svd"), (1e-2, "cholesky")])
+def test_ill_conditioned_systems_go_to_an_orthogonal_solver(shape, ridge, solver):
+    H = conditioned(*shape, 1e10)
+    Y = H @ RNG.normal(size=(shape[1], 2))
+    V, report = fit_readout(H, Y, ridge)
+    assert report.solver == solver
+    assert np.allclose(H @ V, H @ svd_ridge(H, Y, ridge), atol=1e-9)
+
+
+@SHAPES
+def test_qr_factor_equals_the_normal_matrix(backend, shape):
+    H = conditioned(*shape, 1e9)
+    factor = factorise(backend(H), 1e-19)
+    lower = to_host(factor.lower)
+    normal = H @ H.T if factor.dual else H.T @ H
+    assert factor.solver == "qr"
+    assert np.allclose(lower @ lower.T, normal + 1e-19 * np.eye(len(normal)), atol=1e-14)
+
+
+def test_features_without_energy_give_zero_weights(backend):
+    V, report = fit_readout(backend(np.zeros((5, 8))), backend(np.ones((5, 2))))
+    assert np.array_equal(to_host(V), np.zeros((8, 2)))
+    assert report.rank == 0
