@@ -22,6 +22,7 @@ __all__ = [
     "Place",
     "cholesky",
     "concurrently",
+    "contiguous",
     "in_pieces",
     "place_of",
     "row_quantiles",
@@ -113,6 +114,15 @@ def to_host(array: Array) -> np.ndarray[Any, Any]:
     return np.asarray(array)
 
 
+def contiguous(array: Array) -> Array:
+    """Return the array in C order. BLAS rounds differently for other layouts, and a file knows only this one."""
+    if compat.is_torch_array(array):
+        return array.contiguous()
+    if compat.is_numpy_array(array):
+        return np.ascontiguousarray(array)
+    return array
+
+
 def concurrently(
     function: Callable[[Item], Result], items: Iterable[Item], *, place: Place, bytes_each: int
 ) -> Iterator[Result]:
@@ -141,7 +151,7 @@ def in_pieces(
     size = size if place.on_host else max(1, len(samples))
     pieces = [samples[start : start + size] for start in range(0, len(samples), size)]
     parts = list(concurrently(function, pieces, place=place, bytes_each=size * bytes_each))
-    return tuple(place.xp.concat(arrays) for arrays in zip(*parts, strict=True))
+    return parts[0] if len(parts) == 1 else tuple(place.xp.concat(arrays) for arrays in zip(*parts, strict=True))
 
 
 def tanh_inplace(array: Array) -> Array:

@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pcarann import __version__
+from pcarann.files import atomic_writer, check_target
 
 __all__ = ["main"]
 
@@ -127,8 +128,8 @@ def fit(
     """Fit a surrogate to DATA and write it to a model file."""
     from pcarann.operator import PCARaNN
 
+    _check_output(output, data, outputs)
     a, u = _read_pair(data, inputs, outputs)
-    _keep(output, data, outputs)
     model = PCARaNN(
         n_components=components,
         widths=widths,
@@ -179,7 +180,7 @@ def predict(
     del outputs
     if output.suffix not in (".npz", ".npy") or (output.suffix == ".npy" and (std or alpha is not None)):
         raise click.UsageError("-o must end in .npz, or in .npy where the mean alone is written.")
-    _keep(output, data, str(model))
+    _check_output(output, data, model)
     fitted = load(model, device)
     a, _ = read(data, inputs, None)
     start = time.perf_counter()
@@ -261,9 +262,9 @@ def calibrate(model: Path, data: Path, inputs: str, outputs: str, output: Path |
     """Calibrate the intervals of MODEL on samples that were used for nothing else."""
     from pcarann.storage import load
 
+    _check_output(output or model, data, outputs)
     fitted = load(model)
     a, u = _read_pair(data, inputs, outputs)
-    _keep(output, data, outputs)
     with _busy(f"Calibrating on {len(a)} samples"):
         fitted.calibrate(a, u)
         fitted.save(output or model)
@@ -286,9 +287,9 @@ def adapt(model: Path, data: Path, inputs: str, outputs: str, output: Path | Non
     from pcarann.metrics import relative_l2
     from pcarann.storage import load
 
+    _check_output(output or model, data, outputs)
     fitted = load(model)
     a, u = _read_pair(data, inputs, outputs)
-    _keep(output, data, outputs)
     with _busy(f"Adapting to {len(a)} samples"):
         before = relative_l2(fitted.predict(a), u)
         start = time.perf_counter()
@@ -378,16 +379,15 @@ def _read_pair(data: Path, inputs: str, outputs: str) -> tuple[Any, Any]:
     return a, u
 
 
-def _keep(output: Path | None, *sources: Path | str) -> None:
-    """Refuse to write over a file that is being read."""
+def _check_output(output: Path, *sources: Path | str) -> None:
+    """Refuse, before any work is done, a file that cannot be written or that is being read."""
+    check_target(output)
     for source in sources:
-        if output is not None and output.exists() and Path(source).exists() and output.samefile(source):
+        if output.exists() and Path(source).exists() and output.samefile(source):
             raise ValueError(f"{output} is being read: name another file with -o.")
 
 
 def _write_arrays(output: Path, fields: dict[str, Any]) -> None:
-    from pcarann.storage import atomic_writer
-
     with atomic_writer(output) as file:
         if output.suffix == ".npy":
             np.save(file, fields["mean"], allow_pickle=False)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from pcarann.arrays import Array, Place, concurrently, place_of
+from pcarann.arrays import Array, Place, concurrently, contiguous, place_of
 from pcarann.features import HiddenLayers, RandomFeatures, anchor_features
 from pcarann.pca import PCA
 from pcarann.readout import ReadoutReport, fit_readout
@@ -68,7 +68,7 @@ class Ensemble:
     def with_readouts(self, readouts: list[Array]) -> Ensemble:
         """Return the same ensemble with other readouts, one per member."""
         members = zip(self.members, readouts, strict=True)
-        return replace(self, members=tuple(replace(member, readout=V) for member, V in members))
+        return replace(self, members=tuple(replace(member, readout=contiguous(V)) for member, V in members))
 
     def over_members(self, function: Callable[[Member], Result], samples: int) -> Iterator[Result]:
         """Yield function(member) in order, where the function makes features of that many samples."""
@@ -136,7 +136,7 @@ def fit_members(
     def fit_member(k: int) -> Member:
         features, H = anchor_features(replace(layers, member=k), x, scales)
         readout, report = fit_readout(H, y, ridge)
-        return Member(features if keep else replace(features, weights=None), readout, report)
+        return Member(features if keep else replace(features, weights=None), contiguous(readout), report)
 
     members = []
     bytes_each = _working_bytes(layers.sizes, x.shape[0])

@@ -13,7 +13,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["atomic_writer"]
+__all__ = ["atomic_writer", "check_target"]
+
+
+def check_target(path: str | os.PathLike[str]) -> Path:
+    """Return the file that a path leads to, or say in one sentence why none can be written there."""
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise IsADirectoryError(f"{target} is a folder: name a file in it.")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {target.parent} to write {target.name} into.")
+    if not os.access(target.parent, os.W_OK):
+        raise PermissionError(f"The folder {target.parent} cannot be written to.")
+    return target
 
 
 @contextlib.contextmanager
@@ -22,11 +34,7 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
     Where the system has unnamed files, not even kill −9 leaves a trace beside the old file.
     """
-    target = Path(os.path.realpath(path))
-    if target.is_dir():
-        raise IsADirectoryError(f"{target} is a folder: name a file in it.")
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"There is no folder {target.parent} to write {target.name} into.")
+    target = check_target(path)
     draft = target.parent / f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}"
     try:
         with _draft_file(draft) as file:

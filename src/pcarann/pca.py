@@ -20,7 +20,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-from pcarann.arrays import Array, Place, cholesky, place_of, solve_lower, to_host
+from pcarann.arrays import Array, Place, cholesky, contiguous, place_of, solve_lower, to_host
 from pcarann.random import uniform
 
 __all__ = ["PCA", "fit_pca"]
@@ -113,13 +113,13 @@ def fit_pca(
     modes = (modes * sign[:, None])[:rank, :]
     pca = PCA(
         mean=mean,
-        modes=xp.asarray(modes if root is None else modes / root, copy=True),
-        singular_values=xp.asarray(singular[:rank], copy=True),
+        modes=contiguous(modes if root is None else modes / root),
+        singular_values=contiguous(singular[:rank]),
         energy=energy,
         grid=tuple(fields.shape[1:]) if grid is None else grid,
         weights=weights,
     )
-    return pca, (latents * sign)[:, :rank]
+    return pca, contiguous((latents * sign)[:, :rank])
 
 
 def _leading_basis(centred: Array, n_components: int | float) -> tuple[Array, float]:

@@ -33,6 +33,9 @@ SCAN = ((0.0, 1.5, -1.5, -3.0, -4.5, -6.0), (0.0, 1.5, -1.5, -3.0))
 # |∂ log J/∂η| below which a scale is settled: moving it by a tenth changes the error by less than 0.01 %.
 GRADIENT_TOLERANCE = 1e-3
 MOST_ITERATIONS = 30
+# Digits of η* that are kept. The loss is flat to its rounding beyond them, and backends that round differently would
+# otherwise end in slightly different models.
+DECIMALS = 4
 # exp(±20) is far outside any useful scale; the offsets are held inside it so that nothing overflows.
 WIDEST_OFFSET = 20.0
 
@@ -153,11 +156,13 @@ class _Best:
 
     def __init__(self, loss: ValidationLoss, tick: Callable[[str], None]):
         self.loss, self.tick = loss, tick
-        self.value, self.eta, self.evaluations = math.inf, (0.0, 0.0), 0
+        self.start_loss, self.value, self.eta, self.evaluations = math.inf, math.inf, (0.0, 0.0), 0
 
     def see(self, eta: tuple[float, float], value: float) -> None:
         self.evaluations += 1
         self.tick(f"refining scales, evaluation {self.evaluations}")
+        if eta == (0.0, 0.0):
+            self.start_loss = value
         if value < self.value:
             self.value, self.eta = value, eta
 
@@ -183,21 +188,18 @@ def refine_scales(
     from scipy.optimize import minimize
 
     objective = _Best(loss, tick)
-    grid = SCAN if start == "scan" else ((0.0,), (0.0,))
-    losses = {}
-    for eta1 in grid[0]:
-        losses.update(loss.scan((eta1,), grid[1]))
-        for eta, value in list(losses.items())[-len(grid[1]) :]:
+    first, second = SCAN if start == "scan" else ((0.0,), (0.0,))
+    for eta1 in first:
+        for eta, value in loss.scan((eta1,), second).items():
             objective.see(eta, value)
-    start_loss, scan_loss = losses[0.0, 0.0], objective.value
-    iterations, message = 0, "the loss is zero at the start"
-    if math.isfinite(scan_loss) and scan_loss > 0:
-        result = minimize(
-            objective,
-            objective.eta,
-            jac=True,
-            method="BFGS",
-            options={"gtol": GRADIENT_TOLERANCE, "maxiter": MOST_ITERATIONS},
-        )
+    start_loss, scan_loss = objective.start_loss, objective.value
+    iterations, message = 0, "The loss is zero at the start."
+    if scan_loss > 0:
+        options = {"gtol": GRADIENT_TOLERANCE, "maxiter": MOST_ITERATIONS}
+        result = minimize(objective, objective.eta, jac=True, method="BFGS", options=options)
         iterations, message = int(result.nit), str(result.message)
-    return Refinement(objective.eta, start_loss, scan_loss, objective.value, iterations, objective.evaluations, message)
+    best = (round(objective.eta[0], DECIMALS), round(objective.eta[1], DECIMALS))
+    value = loss.scan((best[0],), (best[1],))[best]
+    if not value < start_loss:
+        best, value = (0.0, 0.0), start_loss
+    return Refinement(best, start_loss, scan_loss, value, iterations, objective.evaluations, message)
