@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -26,6 +27,7 @@ __all__ = [
     "in_pieces",
     "place_of",
     "row_quantiles",
+    "single_threaded",
     "solve_cholesky",
     "solve_lower",
     "tanh_inplace",
@@ -131,14 +133,25 @@ def concurrently(
     Half of a member's fit is sorting, tanh and random numbers, which NumPy does on one core. A core for each call,
     with single-threaded linear algebra, keeps all cores busy, and rounds alike on any number of cores.
     """
-    workers = min(_cores(), max(1, _WORKING_BYTES // bytes_each))
-    if workers == 1 or not (place.on_host and compat.is_numpy_namespace(place.xp)):
-        yield from map(function, items)
+    listed = list(items)
+    workers = min(_cores(), len(listed), max(1, _WORKING_BYTES // bytes_each))
+    if workers <= 1 or not (place.on_host and compat.is_numpy_namespace(place.xp)):
+        yield from map(function, listed)
+        return
+    with single_threaded(place), ThreadPoolExecutor(workers) as pool:
+        yield from pool.map(function, listed)
+
+
+@contextmanager
+def single_threaded(place: Place, when: bool = True) -> Iterator[None]:
+    """Keep the linear algebra of NumPy on one thread: small matrices lose more to waiting than they gain."""
+    if not (when and place.on_host and compat.is_numpy_namespace(place.xp)):
+        yield
         return
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
-        yield from pool.map(function, items)
+    with threadpool_limits(1, user_api="blas"):
+        yield
 
 
 def in_pieces(

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pcarann.arrays import Array, place_of, tanh_inplace
+from pcarann.arrays import Array, concurrently, place_of, tanh_inplace
 from pcarann.features import RandomFeatures
 from pcarann.readout import factorise
 
@@ -90,14 +90,17 @@ class ValidationLoss:
 
     def scan(self, first: tuple[float, ...], second: tuple[float, ...]) -> dict[tuple[float, float], float]:
         """J on the grid of all (η₁, η₂); the product with W⁽²⁾ is shared along η₂."""
-        losses = {}
-        for eta1 in first:
+        place = place_of(self.projections)
+
+        def along_second(eta1: float) -> list[float]:
             h1 = tanh_inplace(self.projections * self._scale(0, eta1))
             z2 = h1 @ self.weights.T - self.anchors
-            for eta2 in second:
-                h2 = tanh_inplace(z2 * self._scale(1, eta2))
-                losses[eta1, eta2] = self._loss(place_of(h1).xp.concat([h1, h2], axis=1))
-        return losses
+            layers = ((h1, tanh_inplace(z2 * self._scale(1, eta2))) for eta2 in second)
+            return [self._loss(place.xp.concat(pair, axis=1)) for pair in layers]
+
+        bytes_each = 4 * 8 * self.projections.shape[0] * (self.projections.shape[1] + self.anchors.shape[0])
+        rows = list(concurrently(along_second, first, place=place, bytes_each=bytes_each))
+        return {(e1, e2): rows[i][j] for i, e1 in enumerate(first) for j, e2 in enumerate(second)}
 
     def with_gradient(self, eta: tuple[float, float]) -> tuple[float, tuple[float, float]]:
         """J(η) and (∂J/∂η₁, ∂J/∂η₂)."""
@@ -189,9 +192,8 @@ def refine_scales(
 
     objective = _Best(loss, tick)
     first, second = SCAN if start == "scan" else ((0.0,), (0.0,))
-    for eta1 in first:
-        for eta, value in loss.scan((eta1,), second).items():
-            objective.see(eta, value)
+    for eta, value in loss.scan(first, second).items():
+        objective.see(eta, value)
     start_loss, scan_loss = objective.start_loss, objective.value
     iterations, message = 0, "The loss is zero at the start."
     if scan_loss > 0:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pcarann.arrays import Array, Place, place_of
+from pcarann.arrays import Array, Place, place_of, single_threaded
 from pcarann.conformal import Calibration
 from pcarann.ensemble import Ensemble, Tick, fit_members
 from pcarann.features import HiddenLayers, anchor_features
@@ -39,6 +39,7 @@ __all__ = ["Fitted", "Settings", "train"]
 INNER_SHARE = 0.8
 _SPLIT_STREAM = (-3,)
 _FEWEST_TO_REFINE = 5
+_SMALL = 1_000_000  # numbers in a feature matrix that one core handles as fast as several
 
 
 @dataclass(frozen=True)
@@ -201,7 +202,8 @@ def _refine(
     """Refine the scales on member 0, the representative, with anchors from the inner samples."""
     features, _ = anchor_features(layers, x[:n_inner, :], energy_scales)
     loss = ValidationLoss.of(features, x, y, n_inner=n_inner, ridge=settings.refine_ridge)
-    return refine_scales(loss, start=settings.refine_start, tick=lambda message: tick(message, 0, None))
+    with single_threaded(place_of(x), when=x.shape[0] * sum(settings.widths) < _SMALL):
+        return refine_scales(loss, start=settings.refine_start, tick=lambda message: tick(message, 0, None))
 
 
 def _offset(scales: tuple[float, float], eta: tuple[float, float]) -> tuple[float, float]:

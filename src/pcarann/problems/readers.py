@@ -1,104 +1,144 @@
-"""Read input and output fields from files.
+"""Read input and output fields from files, whatever their format.
 
-`.npz` holds both under two keys; `.npy` holds one, and a second file the other. Nothing in a file is executed:
-object arrays are refused, and an array is read only where the file really holds as many bytes as it claims.
+Nothing in a file is executed, nothing outside it is followed, and of large files only the part that is asked for
+comes into memory, where the format allows it (all but `.mat` before version 7.3).
 """
 
 from __future__ import annotations
 
-import math
+import contextlib
 import os
-import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-import numpy as np
+from pcarann.problems.formats import Arrays, Stored
+from pcarann.problems.selection import DataFileError, nonfinite, parse_key, select
 
-__all__ = ["DataFileError", "read", "read_array"]
+__all__ = ["ENDINGS", "DataFileError", "describe", "open_arrays", "read"]
 
+ENDINGS = (".npz", ".npy", ".mat", ".h5", ".hdf5", ".nc", ".zarr")
+"""Endings of the files that can be read"""
 
-class DataFileError(ValueError):
-    """The file does not hold the fields that were asked for."""
+_SMALL = 1 << 26  # bytes up to which `describe` looks at the numbers
 
 
 def read(
-    path: str | os.PathLike[str], inputs: str | None = "inputs", outputs: str | None = "outputs"
+    path: str | os.PathLike[str],
+    inputs: str | None = "inputs",
+    outputs: str | None = "outputs",
+    *,
+    samples: slice | None = None,
+    stride: int | tuple[int, ...] | None = None,
 ) -> tuple[Any, Any]:
-    """Return (inputs, outputs) from a `.npz` file by key, or from a `.npy` file and the file that `outputs` names.
+    """Return (inputs, outputs), each (samples, *grid), from a data file; None leaves that part out.
 
-    Either name may be None, which leaves that part out.
+    `.npz`, `.mat` of all versions, `.h5`, `.hdf5`, `.nc` and `.zarr` hold both, each under its key. `.npy` holds the
+    inputs, and `outputs` names the file of the outputs. A key may carry an index of integers and slices:
+
+        read("darcy.mat", "coeff", "sol", samples=slice(0, 1000), stride=15)
+        read("ns.mat", "u[..., 0:10]", "u[..., 10:20]", stride=(2, 2))
+
+    `samples` is a range along the first axis; `stride` keeps every k-th point along all others, or one k for each,
+    axes beyond the end of a tuple being kept whole.
     """
     path = Path(path)
-    if not path.is_file():
-        raise DataFileError(f"There is no data file {path}.")
-    if path.suffix == ".npz":
-        names = [name for name in (inputs, outputs) if name is not None]
-        arrays = _read_npz(path, names)
-        return arrays.get(inputs or ""), arrays.get(outputs or "")
-    if path.suffix == ".npy":
-        other = None if outputs in (None, "outputs") else Path(str(outputs))
-        if other is not None and not other.is_file():
-            raise DataFileError(f"There is no data file {other} for the outputs.")
-        return read_array(path), None if other is None else read_array(other)
-    raise DataFileError(f"{path} has the ending {path.suffix!r}: .npz and .npy can be read.")
+    sources = [(path, inputs), (path, outputs)]
+    if path.suffix.lower() == ".npy":
+        sources = [(path, "" if inputs == "inputs" else inputs), _npy_outputs(path, outputs)]
+    found = [_fields(source, key, samples, stride) for source, key in sources]
+    counts = [len(fields) for fields in found if fields is not None]
+    if len(set(counts)) > 1:
+        raise DataFileError(f"{path}: {counts[0]} inputs and {counts[1]} outputs were found, which must be as many.")
+    return found[0], found[1]
 
 
-def read_array(path: str | os.PathLike[str]) -> Any:
-    """Return the array of a `.npy` file, memory-mapped."""
-    with open(path, "rb") as file:
-        _check_header(file, os.path.getsize(path), str(path))
-    return np.load(path, mmap_mode="r", allow_pickle=False)
+def describe(path: str | os.PathLike[str]) -> dict[str, str]:
+    """Return the name of every array in a file with its shape and type, and with its range where it is small."""
+    with open_arrays(path) as arrays:
+        return {name: _summary(get) for name, get in arrays.items()}
 
 
-def _read_npz(path: Path, names: list[str]) -> dict[str, Any]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = {Path(member.filename).stem: member for member in archive.infolist()}
-            missing = [name for name in names if name not in members]
-            if missing:
-                found = ", ".join(sorted(members)) or "nothing"
-                raise DataFileError(f"{path} has no array {missing[0]!r}: it holds {found}.")
-            for name in names:
-                with archive.open(members[name]) as file:
-                    _check_header(file, members[name].file_size, f"{path}[{name}]")  # type: ignore[arg-type]
-        with np.load(path, allow_pickle=False) as stored:
-            return {name: stored[name] for name in names}
-    except (zipfile.BadZipFile, EOFError, OSError) as error:
-        raise DataFileError(f"{path} cannot be read as .npz: {error}.") from error
-
-
-def _check_header(file: BinaryIO, size: int, where: str) -> None:
-    """Refuse objects, and a shape that does not fit the number of bytes."""
-    try:
-        version = np.lib.format.read_magic(file)
-        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, _, dtype = header(file)
-    except ValueError as error:
-        raise DataFileError(f"{where} is not a NumPy array: {error}.") from error
-    if dtype.hasobject:
-        raise DataFileError(f"{where} holds Python objects, which are never read: save real numbers.")
-    wanted = math.prod(shape) * dtype.itemsize
-    if wanted > size:
-        raise DataFileError(f"{where} claims shape {shape}, {wanted} bytes, but the file holds {size}.")
-
-
-def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the name of every array in a file with its shape, type and range of values."""
+@contextlib.contextmanager
+def open_arrays(path: str | os.PathLike[str]) -> Iterator[Arrays]:
+    """Open a data file of any known format; whatever is wrong with it becomes one DataFileError."""
     path = Path(path)
-    if not path.is_file():
+    if not path.exists():
         raise DataFileError(f"There is no data file {path}.")
-    if path.suffix == ".npy":
-        return {path.stem: _summary(read_array(path))}
-    with zipfile.ZipFile(path) as archive:
-        names = [Path(member.filename).stem for member in archive.infolist()]
-    return {name: _summary(array) for name, array in _read_npz(path, names).items()}
+    opener = _opener(path)
+    if path.is_dir() != (path.suffix.lower() == ".zarr"):
+        raise DataFileError(f"{path} is {'a folder' if path.is_dir() else 'not a folder'}: it cannot be read.")
+    try:
+        with opener(path) as arrays:
+            yield arrays
+    except (DataFileError, ImportError, MemoryError):
+        raise
+    except Exception as error:  # on a damaged file the libraries raise anything
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DataFileError(f"{path} cannot be read as {path.suffix}: {reason}.") from error
 
 
-def _summary(array: Any) -> str:
-    text = f"{'×'.join(map(str, array.shape)) or 'scalar'} {array.dtype}"
-    if array.dtype.kind not in "fiub" or not array.size:
-        return text
-    finite = np.isfinite(array)
-    if not finite.all():
-        return f"{text}, {int((~finite).sum())} values are NaN or infinite"
-    return f"{text}, from {array.min():.4g} to {array.max():.4g}"
+def _opener(path: Path) -> Callable[[Path], AbstractContextManager[Arrays]]:
+    """Return the function that opens files with this ending."""
+    from pcarann.problems.formats.hdf5 import open_hdf5
+    from pcarann.problems.formats.matlab import open_mat
+    from pcarann.problems.formats.netcdf import open_netcdf, open_zarr
+    from pcarann.problems.formats.npz import open_npy, open_npz
+
+    if path.suffix.lower() not in ENDINGS:
+        raise DataFileError(f"{path} has the ending {path.suffix!r}: {', '.join(ENDINGS)} can be read.")
+    openers = (open_npz, open_npy, open_mat, open_hdf5, open_hdf5, open_netcdf, open_zarr)
+    return dict(zip(ENDINGS, openers, strict=True))[path.suffix.lower()]
+
+
+def _fields(path: Path, key: str | None, samples: slice | None, stride: Any) -> Any:
+    """Return the part of one array that is wanted, all of it finite numbers."""
+    if key is None:
+        return None
+    with open_arrays(path) as arrays:
+        name, index = parse_key(key, arrays, str(path))
+        stored = arrays[name]()
+        _refuse_non_numbers(stored)
+        fields = stored.read(select(stored.shape, index, samples, stride, stored.where))
+    if fields.dtype.kind not in "fiub":
+        raise DataFileError(f"{stored.where} must hold real numbers, found {fields.dtype}.")
+    if complaint := nonfinite(fields):
+        raise DataFileError(f"{stored.where}: {complaint}.")
+    return fields
+
+
+def _npy_outputs(path: Path, outputs: str | None) -> tuple[Path, str | None]:
+    """Return the file of the outputs that go with a `.npy` file of inputs, and the key in it."""
+    if outputs in (None, "outputs"):
+        return path, None
+    assert outputs is not None
+    name, bracket, index = outputs.partition("[")
+    if Path(outputs).is_file() or name in ("", path.stem):
+        return (Path(outputs), "") if Path(outputs).is_file() else (path, outputs)
+    if not Path(name).is_file():
+        raise DataFileError(f"There is no data file {name} for the outputs.")
+    return Path(name), bracket + index
+
+
+def _refuse_non_numbers(stored: Stored) -> None:
+    if stored.dtype.hasobject:
+        raise DataFileError(f"{stored.where} holds objects, which are never read: save real numbers.")
+    if stored.dtype.kind not in "fiub":
+        raise DataFileError(f"{stored.where} must hold real numbers, found {stored.dtype}.")
+
+
+def _summary(get: Callable[[], Stored]) -> str:
+    try:
+        stored = get()
+        text = f"{'×'.join(map(str, stored.shape)) or 'scalar'} {stored.dtype}"
+        size = stored.dtype.itemsize
+        for n in stored.shape:
+            size *= n
+        if stored.dtype.hasobject or stored.dtype.kind not in "fiub" or not 0 < size <= _SMALL:
+            return text
+        numbers = stored.whole()
+    except DataFileError as error:
+        return f"not readable: {error}"
+    complaint = nonfinite(numbers.reshape(numbers.shape or (1,)))
+    return f"{text}, {complaint}" if complaint else f"{text}, from {numbers.min():.4g} to {numbers.max():.4g}"

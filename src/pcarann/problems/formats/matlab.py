@@ -1,0 +1,52 @@
+"""MATLAB's `.mat` files, in both of its formats.
+
+Version 7.3 is HDF5. Files before it are read by SciPy, which can take one variable at a time but only a whole one:
+the peak of memory is that variable, beside the part that was asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pcarann.problems.formats import Arrays, Stored, is_hdf5, refuse_bomb
+from pcarann.problems.formats.hdf5 import open_hdf5
+from pcarann.problems.selection import Selection, slices
+
+__all__ = ["open_mat"]
+
+_TYPES = {"double": "f8", "single": "f4", "logical": "u1", "char": "U1"} | {
+    f"{sign}int{8 * size}": f"{kind}{size}" for sign, kind in (("", "i"), ("u", "u")) for size in (1, 2, 4, 8)
+}
+
+
+@contextlib.contextmanager
+def open_mat(path: Path) -> Iterator[Arrays]:
+    """Give the variables of a `.mat` file in MATLAB's order of axes."""
+    if is_hdf5(path):
+        with open_hdf5(path, matlab=True) as arrays:
+            yield arrays
+        return
+    from scipy.io import whosmat
+
+    yield {name: partial(_variable, path, name, shape, kind) for name, shape, kind in whosmat(path)}
+
+
+def _variable(path: Path, name: str, shape: tuple[int, ...], kind: str) -> Stored:
+    where = f"{path}[{name}]"
+    dtype = np.dtype(_TYPES.get(kind, object))  # cells, structures, functions and sparse matrices are objects
+
+    def read(selection: Selection) -> np.ndarray[Any, Any]:
+        from scipy.io import loadmat
+
+        refuse_bomb(math.prod(shape) * dtype.itemsize, path.stat().st_size, where)
+        variable = loadmat(path, variable_names=[name])[name]
+        return np.ascontiguousarray(variable[slices(selection)])
+
+    return Stored(tuple(shape), dtype, where, read)

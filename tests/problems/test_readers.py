@@ -1,0 +1,533 @@
+"""Readers: every format gives the same fields, lazily, and bad files end in one sentence."""
+
+import importlib
+import io
+import json
+import pickle
+import struct
+import tracemalloc
+import zipfile
+
+import h5py
+import numpy as np
+import pytest
+import scipy.io
+import xarray
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pcarann.problems import DataFileError, read
+from pcarann.problems.readers import describe
+from pcarann.problems.selection import parse_index, select, slices
+
+FORMATS = (".npz", ".mat", "73.mat", ".h5", ".nc", "3.nc", ".zarr")
+
+
+def fields():
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((12, 6, 7)), rng.standard_normal((12, 6, 7, 5))
+
+
+def write_matlab_73(path, **arrays):
+    """Write HDF5 as MATLAB does: a block of 512 bytes in front, axes reversed, the class as an attribute."""
+    with h5py.File(path, "w", userblock_size=512) as file:
+        for name, array in arrays.items():
+            file.create_dataset(name, data=np.ascontiguousarray(array.T)).attrs["MATLAB_class"] = np.bytes_("double")
+    with open(path, "r+b") as file:
+        file.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124) + b"\x00\x02IM")
+
+
+def write(folder, ending, a, u):
+    path = folder / f"data{ending}"
+    if ending == ".npz":
+        np.savez(path, a=a, u=u)
+    elif ending == ".mat":
+        scipy.io.savemat(path, {"a": a, "u": u}, do_compression=True)
+    elif ending == "73.mat":
+        write_matlab_73(path, a=a, u=u)
+    elif ending == ".h5":
+        with h5py.File(path, "w") as file:
+            file["a"], file["u"] = a, u
+    else:
+        dataset = xarray.Dataset({"a": (("s", "x", "y"), a), "u": (("s", "x", "y", "t"), u)})
+        if ending == ".zarr":
+            dataset.to_zarr(path, consolidated=False)
+        else:
+            dataset.to_netcdf(path, engine="scipy" if ending == "3.nc" else "h5netcdf")
+    return path
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_every_format_gives_back_the_fields(tmp_path, ending):
+    a, u = fields()
+    found = read(write(tmp_path, ending, a, u), "a", "u")
+    assert np.array_equal(found[0], a)
+    assert np.array_equal(found[1], u)
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_every_format_reads_ranges_strides_and_indices_as_numpy_would(tmp_path, ending):
+    a, u = fields()
+    path = write(tmp_path, ending, a, u)
+    found = read(path, "a", "u[..., 1:4]", samples=slice(2, 11, 2), stride=(2, 3))
+    assert np.array_equal(found[0], a[2:11:2, ::2, ::3])
+    assert np.array_equal(found[1], u[2:11:2, ::2, ::3, 1:4])
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_every_format_can_leave_one_side_out(tmp_path, ending):
+    a, u = fields()
+    path = write(tmp_path, ending, a, u)
+    assert read(path, "a", None)[1] is None
+    assert read(path, None, "u")[0] is None
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_every_format_lists_its_keys_where_one_is_missing(tmp_path, ending):
+    path = write(tmp_path, ending, *fields())
+    with pytest.raises(DataFileError, match=r"has no array 'b': it holds a, u\.$"):
+        read(path, "a", "b")
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_every_format_is_described_by_shape_and_type(tmp_path, ending):
+    a, u = fields()
+    facts = describe(write(tmp_path, ending, a, u))
+    assert facts["a"].startswith(f"12×6×7 float64, from {a.min():.4g} to {a.max():.4g}")
+    assert facts["u"].startswith("12×6×7×5 float64")
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_every_format_refuses_nan_with_count_and_first_sample(tmp_path, ending):
+    a, u = fields()
+    u[7, 0, 0, :3] = np.nan
+    path = write(tmp_path, ending, a, u)
+    with pytest.raises(DataFileError, match=r"\[u\]: 3 values are NaN or infinite, the first in sample 7"):
+        read(path, "a", "u")
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_every_format_refuses_a_different_number_of_samples(tmp_path, ending):
+    a, u = fields()
+    path = write(tmp_path, ending, a, u)
+    with pytest.raises(DataFileError, match="5 inputs and 12 outputs"):
+        read(path, "a[:5]", "u")
+
+
+@pytest.mark.parametrize("ending", [e for e in FORMATS if e != ".zarr"])
+@pytest.mark.parametrize("content", [b"", b"<html>not found</html>", b"\x89HDF\r\n\x1a\n" + bytes(600), b"PK\x03\x04"])
+def test_a_file_that_is_something_else_is_refused(tmp_path, ending, content):
+    path = tmp_path / f"data{ending}"
+    path.write_bytes(content)
+    with pytest.raises(DataFileError):
+        read(path, "a", "u")
+
+
+@pytest.mark.parametrize("ending", [e for e in FORMATS if e != ".zarr"])
+def test_a_file_cut_short_is_refused(tmp_path, ending):
+    path = write(tmp_path, ending, *fields())
+    path.write_bytes(path.read_bytes()[:-2000])
+    with pytest.raises(DataFileError):
+        read(path, "a", "u")
+
+
+def test_the_public_darcy_file_is_read_with_its_keys_and_axes(tmp_path):
+    coeff = np.where(np.random.default_rng(0).random((4, 421, 421)) < 0.5, 3.0, 12.0)
+    sol = np.random.default_rng(1).random((4, 421, 421))
+    scipy.io.savemat(tmp_path / "piececonst_r421_N1024.mat", {"coeff": coeff, "sol": sol, "Kcoeff": coeff})
+    a, u = read(tmp_path / "piececonst_r421_N1024.mat", "coeff", "sol", stride=15)
+    assert a.shape == (4, 29, 29)
+    assert np.array_equal(a, coeff[:, ::15, ::15])
+    assert np.array_equal(u, sol[:, ::15, ::15])
+
+
+def test_the_public_navier_stokes_file_is_read_in_the_order_of_matlab(tmp_path):
+    u = np.random.default_rng(0).random((20, 64, 64, 50)).astype(np.float32)
+    path = tmp_path / "ns_V1e-3_N5000_T50.mat"
+    write_matlab_73(path, u=u, t=np.arange(1.0, 51.0)[None])
+    with h5py.File(path) as file:
+        assert file["u"].shape == (50, 64, 64, 20)
+    a, later = read(path, "u[..., 0:10]", "u[..., 10:20]", samples=slice(0, 15))
+    assert np.array_equal(a, u[:15, :, :, :10])
+    assert np.array_equal(later, u[:15, :, :, 10:20])
+    assert a.flags.c_contiguous
+
+
+def test_fortran_order_makes_no_difference_in_npz(tmp_path):
+    a, u = fields()
+    np.savez_compressed(tmp_path / "data.npz", inputs=np.asfortranarray(a), outputs=np.asfortranarray(u))
+    found = read(tmp_path / "data.npz", samples=slice(3, 9), stride=2)
+    assert np.array_equal(found[1], u[3:9, ::2, ::2, ::2])
+
+
+def test_npy_files_are_mapped_not_read(tmp_path):
+    a, u = fields()
+    np.save(tmp_path / "a.npy", a)
+    np.save(tmp_path / "u.npy", u)
+    found = read(tmp_path / "a.npy", outputs=str(tmp_path / "u.npy"), samples=slice(4), stride=(3,))
+    assert isinstance(found[0], np.memmap)
+    assert np.array_equal(found[0], a[:4, ::3])
+    assert np.array_equal(found[1], u[:4, ::3])
+
+
+def test_one_npy_file_can_hold_both_sides(tmp_path):
+    _, u = fields()
+    np.save(tmp_path / "u.npy", u)
+    found = read(tmp_path / "u.npy", "[..., 0]", "[..., 1:3]")
+    assert np.array_equal(found[0], u[..., 0])
+    assert np.array_equal(found[1], u[..., 1:3])
+
+
+def test_a_missing_npy_file_of_outputs_is_named(tmp_path):
+    np.save(tmp_path / "a.npy", fields()[0])
+    with pytest.raises(DataFileError, match=r"no data file nowhere\.npy for the outputs"):
+        read(tmp_path / "a.npy", outputs="nowhere.npy")
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(DataFileError, match=r"There is no data file .*none\.npz"):
+        read(tmp_path / "none.npz")
+
+
+def test_an_unknown_ending_lists_the_known_ones(tmp_path):
+    (tmp_path / "data.csv").write_text("1,2")
+    with pytest.raises(DataFileError, match=r"'\.csv': \.npz, \.npy, \.mat, \.h5, \.hdf5, \.nc, \.zarr can be read"):
+        read(tmp_path / "data.csv")
+
+
+def test_a_folder_in_the_place_of_a_file_is_refused(tmp_path):
+    (tmp_path / "data.npz").mkdir()
+    with pytest.raises(DataFileError, match="is a folder"):
+        read(tmp_path / "data.npz")
+
+
+def test_a_key_that_contains_brackets_is_taken_as_it_stands(tmp_path):
+    a, _ = fields()
+    np.savez(tmp_path / "data.npz", **{"u[m/s]": a, "u": 2 * a})
+    assert np.array_equal(read(tmp_path / "data.npz", "u[m/s]", None)[0], a)
+
+
+@pytest.mark.parametrize("index", ["__import__('os')", "1.5", "a", "None", "0:b", "", "9" * 30, "[0]", "0:1:2:3"])
+def test_an_index_of_anything_but_integers_and_slices_is_refused(index):
+    with pytest.raises(DataFileError, match="is no index"):
+        parse_index(index)
+
+
+@pytest.mark.parametrize(
+    "key", ["u[..., ...]", "u[0, 0, 0, 0, 0]", "u[99]", "u[..., 0:99]", "u[::-1]", "u[::0]", "u[0:2"]
+)
+def test_an_index_that_does_not_fit_is_refused(tmp_path, key):
+    path = write(tmp_path, ".npz", *fields())
+    with pytest.raises(DataFileError):
+        read(path, key, None)
+
+
+def test_an_index_that_leaves_one_number_is_refused(tmp_path):
+    with pytest.raises(DataFileError, match="is one number"):
+        read(write(tmp_path, ".npz", *fields()), "u[0, 0, 0, 0]", None)
+
+
+def test_more_samples_than_there_are_is_refused_with_both_numbers(tmp_path):
+    with pytest.raises(DataFileError, match="0:100 reaches beyond the 12 there are"):
+        read(write(tmp_path, ".h5", *fields()), "a", "u", samples=slice(0, 100))
+
+
+def test_an_empty_range_of_samples_is_refused(tmp_path):
+    with pytest.raises(DataFileError, match="nothing is selected"):
+        read(write(tmp_path, ".h5", *fields()), "a", "u", samples=slice(3, 3))
+
+
+@pytest.mark.parametrize("stride", [0, -1, 1.5, True, (2, 0)])
+def test_a_stride_that_is_no_positive_number_is_refused(tmp_path, stride):
+    with pytest.raises(ValueError, match="stride must be whole numbers of at least 1"):
+        read(write(tmp_path, ".npz", *fields()), "a", "u", stride=stride)
+
+
+def test_a_stride_with_more_numbers_than_axes_is_refused(tmp_path):
+    with pytest.raises(DataFileError, match=r"stride has 3 numbers, but the grid of .* has 2 axes"):
+        read(write(tmp_path, ".npz", *fields()), "a", "u", stride=(1, 1, 1))
+
+
+bound = st.none() | st.integers(-6, 6)
+part = st.integers(-6, 6) | st.builds(slice, bound, bound, st.none() | st.integers(1, 3))
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    shape=st.lists(st.integers(1, 6), min_size=1, max_size=4).map(tuple),
+    before=st.lists(part, max_size=2),
+    after=st.lists(part, max_size=2),
+    samples=st.none() | st.builds(slice, bound, bound, st.none() | st.integers(1, 3)),
+    stride=st.integers(1, 3),
+    fortran=st.booleans(),
+)
+def test_what_is_selected_equals_numpy_indexing_or_is_refused(shape, before, after, samples, stride, fortran):
+    from pcarann.problems.formats.npz import _stream
+
+    array = np.arange(np.prod(shape)).reshape(shape)
+    try:
+        selection = select(shape, (*before, ..., *after), samples, stride, "array")
+    except DataFileError:
+        return
+    expected = array[(*before, ..., *after)]
+    expected = expected[slice(None) if samples is None else samples]
+    expected = expected[(slice(None), *[slice(None, None, stride)] * (expected.ndim - 1))]
+    assert np.array_equal(array[slices(selection)], expected)
+    if fortran:
+        file = io.BytesIO(array.tobytes(order="F"))
+        assert np.array_equal(_stream(file, shape[::-1], array.dtype, selection[::-1], "file").T, expected)
+    else:
+        assert np.array_equal(_stream(io.BytesIO(array.tobytes()), shape, array.dtype, selection, "file"), expected)
+
+
+def peak_bytes(function):
+    tracemalloc.start()
+    try:
+        function()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("ending", [".npz", "73.mat", ".h5", ".nc", ".npy"])
+def test_memory_follows_what_is_asked_for_not_the_file(tmp_path, ending):
+    u = np.zeros((400, 200, 200))  # 128 MB
+    path = tmp_path / f"data{ending}"
+    if ending == ".npy":
+        np.save(path, u)
+    elif ending == "73.mat":
+        write_matlab_73(path, u=u)
+    elif ending == ".npz":
+        np.savez(path, u=u)
+    elif ending == ".nc":
+        xarray.Dataset({"u": (("s", "x", "y"), u)}).to_netcdf(path, engine="h5netcdf")
+    else:
+        with h5py.File(path, "w") as file:
+            file["u"] = u
+    del u
+    read(path, "[:2]", None)  # imports are not counted
+    peak = peak_bytes(lambda: read(path, "", None, samples=slice(0, 400, 40), stride=2))
+    assert peak < 30e6  # the part asked for is 0.8 MB, a slab of a stream 8 MB
+
+
+def test_a_missing_package_is_one_sentence_with_the_command(tmp_path, monkeypatch):
+    path = write(tmp_path, ".h5", *fields())
+    original = importlib.import_module
+
+    def without_h5py(name, *rest):
+        if name == "h5py":
+            raise ModuleNotFoundError(name)
+        return original(name, *rest)
+
+    monkeypatch.setattr("pcarann.problems.formats.import_module", without_h5py)
+    with pytest.raises(ImportError, match=r"needs h5py: install it with pip install 'pcarann\[formats\]'"):
+        read(path, "a", "u")
+
+
+class Trap:
+    """An object whose unpickling leaves a file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (open, (str(self.path), "w"))
+
+
+def test_objects_in_npz_are_refused_unopened(tmp_path):
+    np.savez(tmp_path / "data.npz", inputs=np.array([Trap(tmp_path / "sprung")] * 3), outputs=np.ones((3, 2)))
+    with pytest.raises(DataFileError, match=r"\[inputs\] holds objects, which are never read"):
+        read(tmp_path / "data.npz")
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_objects_in_npy_are_refused_unopened(tmp_path):
+    np.save(tmp_path / "data.npy", np.array([Trap(tmp_path / "sprung")] * 3), allow_pickle=True)
+    with pytest.raises(DataFileError, match="holds objects"):
+        read(tmp_path / "data.npy")
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_objects_in_npz_do_not_stand_in_the_way_of_numbers(tmp_path):
+    np.savez(tmp_path / "data.npz", inputs=np.ones((3, 2)), notes=np.array([{"by": "me"}]))
+    assert read(tmp_path / "data.npz", "inputs", None)[0].shape == (3, 2)
+    assert describe(tmp_path / "data.npz")["notes"] == "1 object"
+
+
+def npy_header(shape):
+    text = str({"descr": "<f8", "fortran_order": False, "shape": shape}).ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode()
+
+
+@pytest.mark.parametrize("shape", [(10**9, 10**9), (5, 3), (2, 2), (-2, -3), (-1,)])
+def test_a_lying_npy_header_is_refused(tmp_path, shape):
+    (tmp_path / "data.npy").write_bytes(npy_header(shape) + bytes(48))
+    with pytest.raises(DataFileError, match=r"claims shape .* but holds 48 bytes"):
+        read(tmp_path / "data.npy")
+
+
+@pytest.mark.parametrize("shape", [(10**9, 10**9), (5, 3), (2, 2), (-2, -3)])
+def test_a_lying_header_in_npz_is_refused(tmp_path, shape):
+    with zipfile.ZipFile(tmp_path / "data.npz", "w") as archive:
+        archive.writestr("inputs.npy", npy_header(shape) + bytes(48))
+    with pytest.raises(DataFileError, match=r"claims shape .* but holds 48 bytes"):
+        read(tmp_path / "data.npz", "inputs", None)
+
+
+def test_an_honest_header_of_the_same_make_is_read(tmp_path):
+    (tmp_path / "data.npy").write_bytes(npy_header((2, 3)) + bytes(48))
+    assert read(tmp_path / "data.npy")[0].shape == (2, 3)
+
+
+def test_a_zip_bomb_is_refused(tmp_path):
+    path, n = tmp_path / "data.npz", (2**31 - 128) // 8
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("inputs.npy", npy_header((n, 1)) + bytes(10**6))
+    content = bytearray(path.read_bytes())
+    directory = content.index(b"PK\x01\x02")
+    content[directory + 24 : directory + 28] = struct.pack("<I", 2**31)  # the size when unpacked
+    path.write_bytes(content)
+    with pytest.raises(DataFileError, match=r"would unpack .* into 2147483648"):
+        read(path, "inputs", None)
+
+
+def test_a_member_shorter_than_it_claims_is_refused(tmp_path):
+    path = tmp_path / "data.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("inputs.npy", npy_header((10**6, 1)) + bytes(10**5))
+    content = bytearray(path.read_bytes())
+    directory = content.index(b"PK\x01\x02")
+    content[directory + 24 : directory + 28] = struct.pack("<I", 128 + 8 * 10**6)
+    path.write_bytes(content)
+    with pytest.raises(DataFileError):
+        read(path, "inputs", None)
+
+
+def test_an_hdf5_bomb_is_refused(tmp_path):
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        file.create_dataset("inputs", shape=(10**6, 10**6), dtype="f8", chunks=(100, 100), compression="gzip")
+    with pytest.raises(DataFileError, match="would unpack"):
+        read(tmp_path / "data.h5", "inputs", None)
+
+
+def outside(tmp_path):
+    with h5py.File(tmp_path / "secret.h5", "w") as file:
+        file["u"] = np.ones((3, 2))
+    return tmp_path / "secret.h5"
+
+
+@pytest.mark.parametrize("ending", [".h5", ".mat", ".nc"])
+def test_an_external_link_is_refused(tmp_path, ending):
+    with h5py.File(tmp_path / f"data{ending}", "w") as file:
+        file["inputs"] = h5py.ExternalLink(str(outside(tmp_path)), "u")
+    with pytest.raises(DataFileError, match=r"a link to another file, '.*secret\.h5', which is not followed"):
+        read(tmp_path / f"data{ending}", "inputs", None)
+
+
+def test_a_soft_link_that_leads_out_is_refused(tmp_path):
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        file["group/door"] = h5py.ExternalLink(str(outside(tmp_path)), "/")
+        file["inputs"] = h5py.SoftLink("/group/door/u")
+    with pytest.raises(DataFileError, match="a link to another file"):
+        read(tmp_path / "data.h5", "inputs", None)
+
+
+def test_a_soft_link_inside_the_file_is_followed(tmp_path):
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        file["group/u"] = np.ones((3, 2))
+        file["inputs"] = h5py.SoftLink("/group/u")
+        file["nowhere"] = h5py.SoftLink("/gone")
+        file["circle"] = h5py.SoftLink("/circle")
+    assert read(tmp_path / "data.h5", "inputs", "group/u")[0].shape == (3, 2)
+    assert list(describe(tmp_path / "data.h5")) == ["group/u", "inputs"]
+
+
+@pytest.mark.parametrize("ending", [".h5", ".nc"])
+def test_a_virtual_dataset_is_refused(tmp_path, ending):
+    layout = h5py.VirtualLayout((3, 2), dtype="f8")
+    layout[:] = h5py.VirtualSource(outside(tmp_path), "u", shape=(3, 2))
+    with h5py.File(tmp_path / f"data{ending}", "w") as file:
+        file.create_virtual_dataset("inputs", layout)
+    with pytest.raises(DataFileError, match="is a virtual dataset"):
+        read(tmp_path / f"data{ending}", "inputs", None)
+
+
+def test_numbers_kept_in_another_file_are_refused(tmp_path):
+    (tmp_path / "raw").write_bytes(np.ones(6).tobytes())
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        file.create_dataset("inputs", (3, 2), "f8", external=[(str(tmp_path / "raw"), 0, 48)])
+    with pytest.raises(DataFileError, match="keeps its numbers in another file"):
+        read(tmp_path / "data.h5", "inputs", None)
+
+
+def test_objects_in_hdf5_are_refused(tmp_path):
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        file.create_dataset("inputs", (3,), dtype=h5py.vlen_dtype(np.float64))
+    with pytest.raises(DataFileError, match="holds objects"):
+        read(tmp_path / "data.h5", "inputs", None)
+
+
+def test_cells_and_structures_in_mat_are_refused(tmp_path):
+    cells = np.array([np.ones(2), np.ones(3)], dtype=object)
+    scipy.io.savemat(tmp_path / "data.mat", {"inputs": cells, "outputs": {"u": np.ones(3)}, "text": "abc"})
+    for key, reason in (("inputs", "holds objects"), ("outputs", "holds objects"), ("text", "must hold real numbers")):
+        with pytest.raises(DataFileError, match=reason):
+            read(tmp_path / "data.mat", key, None)
+
+
+@pytest.mark.parametrize("ending", [".npz", ".mat", ".h5"])
+def test_complex_numbers_are_refused(tmp_path, ending):
+    path = tmp_path / f"data{ending}"
+    waves = np.ones((3, 2)) * 1j
+    if ending == ".npz":
+        np.savez(path, inputs=waves)
+    elif ending == ".mat":
+        scipy.io.savemat(path, {"inputs": waves})
+    else:
+        with h5py.File(path, "w") as file:
+            file["inputs"] = waves
+    with pytest.raises(DataFileError, match="must hold real numbers, found complex128"):
+        read(path, "inputs", None)
+
+
+def test_a_zarr_store_with_a_pickle_codec_is_refused_unread(tmp_path):
+    store = tmp_path / "data.zarr"
+    (store / "x").mkdir(parents=True)
+    (store / ".zgroup").write_text('{"zarr_format": 2}')
+    array = {"zarr_format": 2, "shape": [1], "chunks": [1], "dtype": "|O", "order": "C", "fill_value": None}
+    array |= {"compressor": None, "filters": [{"id": "p\u0069ckle", "protocol": 5}]}
+    (store / "x" / ".zarray").write_text(json.dumps(array))
+    (store / "x" / ".zattrs").write_text('{"_ARRAY_DIMENSIONS": ["x"]}')
+    (store / "x" / "0").write_bytes(pickle.dumps(Trap(tmp_path / "sprung")))
+    with pytest.raises(DataFileError, match="could run code"):
+        read(store, "x", None)
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_packed_integers_in_netcdf_are_unpacked(tmp_path):
+    a = np.round(fields()[0], 2)
+    packed = {"a": {"dtype": "int16", "scale_factor": 0.01, "add_offset": 1.0, "_FillValue": -32768}}
+    xarray.Dataset({"a": (("s", "x", "y"), a)}).to_netcdf(tmp_path / "data.nc", engine="h5netcdf", encoding=packed)
+    assert np.allclose(read(tmp_path / "data.nc", "a", None)[0], a, atol=1e-12)
+
+
+def test_a_zarr_store_with_a_symbolic_link_is_refused(tmp_path):
+    store = write(tmp_path, ".zarr", *fields())
+    (store / "link").symlink_to(tmp_path)
+    with pytest.raises(DataFileError, match="is a symbolic link"):
+        read(store, "a", "u")
+
+
+def test_a_large_array_is_described_without_its_numbers(tmp_path):
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        file.create_dataset("u", shape=(10**5, 10**5), dtype="f4", chunks=(100, 100))
+    assert describe(tmp_path / "data.h5") == {"u": "100000×100000 float32"}
+
+
+def test_a_bad_array_is_described_as_such(tmp_path):
+    with zipfile.ZipFile(tmp_path / "data.npz", "w") as archive:
+        archive.writestr("bad.npy", npy_header((5, 3)) + bytes(48))
+        archive.writestr("good.npy", npy_header((2, 3)) + bytes(48))
+    facts = describe(tmp_path / "data.npz")
+    assert facts["bad"].startswith("not readable: ")
+    assert facts["good"] == "2×3 float64, from 0 to 0"
