@@ -1,0 +1,1 @@
+"""The method at work: the demonstration, and its picture."""
