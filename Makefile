@@ -1,8 +1,8 @@
-# `make test` does all the set-up on a fresh machine, then checks everything.
+# Two commands do all the set-up on a fresh machine: `make demo` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: test lint types clean
+.PHONY: test lint types demo clean
 .DELETE_ON_ERROR:
 
 test: lint types
@@ -18,6 +18,15 @@ types: .venv/ready
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+# The demonstration needs no torch and no test tools: a lighter install of the same environment.
+demo: .venv/light
+	$(BIN)/pcarann demo
+
+.venv/light: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[figures]'
 	touch $@
 
 clean:

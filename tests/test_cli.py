@@ -129,3 +129,25 @@ def test_nan_in_a_file_names_the_sample(folder, pairs):
 @pytest.mark.parametrize("command", [[], ["fit"], ["predict"], ["evaluate"], ["calibrate"], ["adapt"], ["describe"]])
 def test_every_command_has_help(command):
     assert "Usage" in run(*command, "--help").stdout
+
+
+def test_generate_writes_data_that_fit_reads(folder, monkeypatch):
+    monkeypatch.setenv("PCARANN_CACHE", str(folder / "cache"))
+    facts = json.loads(run("generate", "backward_heat", "-n", "12", "-o", "heat.npz", "--json").stdout)
+    assert facts["outputs"] == [12, 20, 64, 64]
+    run("fit", "heat.npz", "-o", "m", "--samples", "0:10", "--stride", "4", "--components", "0.99", "--members", "1")
+    model = load("m")
+    assert model.output_pca_.grid == (5, 16, 16)
+    assert model._fitted.x.shape[0] == 10
+
+
+@pytest.mark.parametrize("bad", [["--samples", "5"], ["--samples", "a:b"], ["--stride", "x"]])
+def test_ranges_and_strides_that_are_none_are_refused(folder, bad):
+    assert run(*FIT, *bad, code=2 if bad[1] != "a:b" else 1).stderr
+
+
+@pytest.mark.parametrize("arguments", [["-o", "x.csv"], ["-o", "none/x.npz"]])
+def test_generate_refuses_a_file_it_cannot_write(folder, arguments):
+    result = CliRunner().invoke(main, ["generate", "burgers", "-n", "2", *arguments])
+    assert result.exit_code in (1, 2)
+    assert "x." in result.stderr or ".npz" in result.stderr

@@ -1,7 +1,7 @@
 """The whole story on Burgers' equation, from nothing to error, intervals and an online update.
 
-1000 samples to fit, 300 to calibrate, 100 to test; then 200 samples at half the viscosity, where fronts are steeper
-than any that the model has seen, to adapt to.
+1000 samples to fit, 300 to calibrate, 100 to test; then the viscosity halves, and fronts are steeper than any that the
+model has seen: 300 new samples to adapt to, with a forgetting factor, since what was true before no longer is.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from pcarann.problems import burgers
 __all__ = ["Demo", "run_demo"]
 
 N_TRAIN, N_CALIBRATION, N_TEST = 1000, 300, 100
-N_NEW = 200
+N_NEW = 300
 NEW_VISCOSITY = 0.005
+FORGETTING = 0.97
 ALPHA = 0.05
 LEVELS = tuple(float(level) for level in np.linspace(0.05, 0.95, 19))
-ADAPTED = (0, 10, 25, 50, 100, N_NEW)
+ADAPTED = (0, 25, 50, 100, 150, 200, N_NEW)
 
 Fields = np.ndarray[Any, Any]
 
@@ -63,7 +64,7 @@ class Demo:
 
 def run_demo(tell: Callable[[str], None] = lambda message: None, *, verbose: bool = False) -> Demo:
     """Generate, fit, test, calibrate and adapt; `tell` hears what is being done."""
-    tell("Solving Burgers' equation 1400 + 300 times (kept in the cache for the next run)")
+    tell("Solving Burgers' equation 1400 + 400 times (kept in the cache for the next run)")
     start = time.perf_counter()
     data = burgers.generate(N_TRAIN + N_CALIBRATION + N_TEST, seed=0, verbose=verbose)
     shifted = burgers.generate(N_NEW + N_TEST, seed=1, viscosity=NEW_VISCOSITY, verbose=verbose)
@@ -72,7 +73,7 @@ def run_demo(tell: Callable[[str], None] = lambda message: None, *, verbose: boo
 
     tell("Fitting 20 random networks on shared PCAs")
     start = time.perf_counter()
-    model = PCARaNN(n_components=(100, 100), widths=(500, 200), n_members=20, verbose=verbose)
+    model = PCARaNN(n_components=(99, 100), forgetting=FORGETTING, verbose=verbose)
     model.fit(train.inputs, train.outputs)
     fit_seconds = time.perf_counter() - start
 

@@ -61,9 +61,10 @@ def _draw_band(axis: Any, demo: Demo) -> None:
     error, half = demo.truth[now] - demo.mean[now], (demo.upper[now] - demo.lower[now]) / 2
     axis.fill_between(demo.x, -half, half, color=BLUE, alpha=0.25, linewidth=0, label="95 % interval")
     axis.plot(demo.x, error, color=ORANGE, linewidth=1.4, label="solver − surrogate")
-    axis.set(title="d  error at t = 1 and its interval", xlabel="x", ylabel="u", xlim=(0, 1))
+    top = 1.1 * max(abs(error).max(), half.max())
+    axis.set(title="d  error at t = 1 and its interval", xlabel="x", ylabel="u", xlim=(0, 1), ylim=(-top, 1.9 * top))
     axis.ticklabel_format(axis="y", scilimits=(0, 0))
-    axis.legend(loc="best")
+    axis.legend(loc="upper right")
 
 
 def _draw_reliability(axis: Any, demo: Demo) -> None:
@@ -79,9 +80,8 @@ def _draw_adaptation(axis: Any, demo: Demo) -> None:
     axis.plot(demo.adapted, demo.new_errors, color=BLUE, marker="o", markersize=4)
     axis.axhline(demo.new_errors[0], color=GREY, linestyle="--", linewidth=1)
     axis.annotate("not adapted", (demo.adapted[-1], demo.new_errors[0]), ha="right", va="bottom", color=GREY)
-    axis.set(
-        title="f  adapting to half the viscosity", xlabel="new samples seen", ylabel="relative L² error", yscale="log"
-    )
+    axis.set(title="f  adapting to half the viscosity", xlabel="new samples seen", ylabel="relative L² error")
+    axis.set_ylim(0, 1.15 * max(demo.new_errors))
 
 
 def _save(figure: Any, path: str | os.PathLike[str]) -> None:
