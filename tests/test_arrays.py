@@ -6,6 +6,7 @@ from pcarann.arrays import (
     concurrently,
     place_of,
     row_quantiles,
+    single_threaded,
     solve_cholesky,
     solve_lower,
     tanh_inplace,
@@ -81,3 +82,19 @@ def test_a_device_that_is_not_there_is_refused(device, says):
         pytest.skip("there is a GPU")
     with pytest.raises(ValueError, match=says):
         place_of(None, device)
+
+
+def test_overlapping_limits_on_linear_algebra_are_lifted_by_the_last():
+    from threadpoolctl import threadpool_info
+
+    def threads():
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    before = threads()
+    first, second = single_threaded(place_of(None)), single_threaded(place_of(None))
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert set(threads()) == {1}
+    second.__exit__(None, None, None)
+    assert threads() == before

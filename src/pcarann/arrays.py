@@ -9,6 +9,7 @@ in-place tanh, and quantiles of rows. No other module mentions a backend by name
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -148,10 +149,39 @@ def single_threaded(place: Place, when: bool = True) -> Iterator[None]:
     if not (when and place.on_host and compat.is_numpy_namespace(place.xp)):
         yield
         return
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1, user_api="blas"):
+    _one_blas_thread.enter()
+    try:
         yield
+    finally:
+        _one_blas_thread.leave()
+
+
+class _OneBlasThread:
+    """The limit belongs to the process: the first to enter sets it, the last to leave lifts it."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside = threading.Lock(), 0
+        self._controller: Any = None
+        self._limit: Any = None
+
+    def enter(self) -> None:
+        with self._lock:
+            if not self._inside:
+                if self._controller is None:  # looking the libraries up takes milliseconds
+                    from threadpoolctl import ThreadpoolController
+
+                    self._controller = ThreadpoolController()
+                self._limit = self._controller.limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._limit.restore_original_limits()
+
+
+_one_blas_thread = _OneBlasThread()
 
 
 def in_pieces(

@@ -130,6 +130,15 @@ _model_argument = click.argument("model", type=click.Path(path_type=Path))
 _device_option = click.option("--device", default=None, help="cpu, cuda or cuda:N.  [default: cpu]")
 
 
+def _seconds(_: click.Context, option: click.Parameter, text: str) -> float:
+    """Parse "90s", "10m" or "1h"."""
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
+    try:
+        return float(text[:-1]) * units[text[-1]]
+    except (KeyError, ValueError, IndexError):
+        raise click.BadParameter(f"{text!r} is not a time such as 90s, 10m or 1h.", param=option) from None
+
+
 def _number_or_pair(_: click.Context, option: click.Parameter, text: str | None) -> Any:
     """Parse "100", "0.999" or "100,150"."""
     if text is None or text in ("refined", "energy"):
@@ -466,6 +475,46 @@ def _demo_rows(found: Any) -> list[tuple[str, str, str]]:
             f"with {last} new samples, in {found.adapt_seconds:.1f} s of updates; no retraining",
         ),
     ]
+
+
+@main.command()
+@click.argument("problem", type=click.Choice((*_PROBLEMS, "all")))
+@click.option(
+    "-o", "--output", default="results", show_default=True, type=click.Path(path_type=Path), help="Folder to write."
+)
+@click.option("--quick", is_flag=True, help="Small sizes, in seconds: a check that everything runs, not a result.")
+@click.option("--baselines", is_flag=True, help="Also train DeepONet, FNO, PCA–NN and kernel ridge.")
+@click.option(
+    "--budget",
+    default="10m",
+    show_default=True,
+    callback=_seconds,
+    help="Longest training of one baseline, such as 90s or 10m.",
+)
+@click.option("--repeats", default=3, show_default=True, help="Fits of each model; the median time counts.")
+@_device_option
+def reproduce(
+    problem: str, output: Path, quick: bool, baselines: bool, budget: float, repeats: int, device: str | None
+) -> None:
+    """Rebuild the paper's tables and figures from seeds, beside the paper's numbers."""
+    from pcarann.benchmark.report import build_report
+    from pcarann.benchmark.runner import reproduce as run
+
+    names = _PROBLEMS if problem == "all" else (problem,)
+    records = output / "records"
+    start = time.perf_counter()
+    for path in run(
+        names,
+        records,
+        device=device,
+        quick=quick,
+        repeats=repeats,
+        budget=budget if baselines else None,
+        tell=lambda message: _errors.print(f"[dim]{message}[/dim]"),
+    ):
+        click.echo(f"Record: {path}")
+    click.echo(f"Report: {build_report(records, output)}")
+    click.echo(f"Took {time.perf_counter() - start:.0f} s")
 
 
 def _model_facts(model: Any) -> dict[str, Any]:
