@@ -8,6 +8,7 @@ Nothing here looks at the test set before the model is final.
 from __future__ import annotations
 
 import datetime
+import hashlib
 import importlib.metadata
 import json
 import os
@@ -372,6 +373,7 @@ def _machine(device: str | None) -> Record:
         "python": platform.python_version(),
         "versions": {name: _version(name) for name in packages},
         "commit": _commit(),
+        "sources": _digest_of_sources(),
     }
 
 
@@ -388,6 +390,15 @@ def _commit() -> str:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return "unknown"
+
+
+def _digest_of_sources() -> str:
+    """Identify the code where there is no repository: SHA-256 over the package's modules."""
+    digest = hashlib.sha256()
+    root = Path(__file__).parent.parent
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _gpu_name(device: str | None) -> str:

@@ -1,0 +1,47 @@
+"""The command `pcarann`.
+
+Results go to standard output, as a table or, with --json, as one JSON document; progress and warnings go to standard
+error. A mistake ends in one line and exit code 1, and leaves every file as it was.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import click
+
+from pcarann import __version__
+from pcarann.cli.benchmarks import demo, reproduce
+from pcarann.cli.data import describe, generate
+from pcarann.cli.models import adapt, calibrate, evaluate, fit, predict
+
+__all__ = ["main"]
+
+
+class _OneLineErrors(click.Group):
+    """A group whose commands end every foreseen mistake in one line."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = lambda message, *_, **__: click.echo(f"Warning: {message}", err=True)
+            try:
+                return super().invoke(ctx)
+            except (ValueError, OSError, MemoryError, ImportError) as error:
+                raise click.ClickException(" ".join(str(error).split()) or type(error).__name__) from error
+
+
+@click.group(cls=_OneLineErrors, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="pcarann")
+def main() -> None:
+    """Surrogates for parametric PDEs: fit in seconds, predict with error bars, adapt to new data.
+
+    DATA is a file of input and output fields, first axis the sample: .npz, .mat, .h5, .nc or .zarr, with the arrays
+    `inputs` and `outputs` or those that --inputs and --outputs name; or a .npy file of inputs, --outputs naming the
+    .npy file of outputs. A key may carry an index, such as "u[..., 0:10]".
+    """
+
+
+for command in (demo, generate, describe, fit, predict, evaluate, calibrate, adapt, reproduce):
+    main.add_command(command)

@@ -1,0 +1,280 @@
+"""Commands on models: fit, predict, evaluate, calibrate, adapt."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from pcarann.cli.options import (
+    Source,
+    check_output,
+    data_options,
+    device_option,
+    json_option,
+    model_argument,
+    number_or_pair,
+)
+from pcarann.cli.output import busy, show
+from pcarann.files import atomic_writer
+
+__all__ = ["adapt", "calibrate", "evaluate", "fit", "model_facts", "predict"]
+
+
+@click.command()
+@data_options
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Model file to write.")
+@click.option(
+    "--components",
+    default="100",
+    show_default=True,
+    callback=number_or_pair,
+    help="Modes: N, IN,OUT or a share of energy below 1.",
+)
+@click.option(
+    "--widths",
+    default="500,200",
+    show_default=True,
+    callback=number_or_pair,
+    help="Neurons of the two random layers.",
+)
+@click.option("--members", default=20, show_default=True, help="Members of the ensemble.")
+@click.option(
+    "--scales",
+    default="refined",
+    show_default=True,
+    callback=number_or_pair,
+    help="refined, energy, or R1,R2.",
+)
+@click.option("--ridge", default=0.0, show_default=True, help="Ridge of the readout; 0 is least squares.")
+@click.option("--refine-ridge", default=1e-4, show_default=True, help="Ridge inside the validation loss.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the random layers.")
+@device_option
+@json_option
+def fit(
+    data: Source,
+    output: Path,
+    components: Any,
+    widths: Any,
+    members: int,
+    scales: Any,
+    ridge: float,
+    refine_ridge: float,
+    seed: int,
+    device: str | None,
+    as_json: bool,
+) -> None:
+    """Fit a surrogate to DATA and write it to a model file."""
+    from pcarann.operator import PCARaNN
+
+    check_output(output, data)
+    a, u = data.pair()
+    model = PCARaNN(
+        n_components=components,
+        widths=widths,
+        n_members=members,
+        scales=scales,
+        ridge=ridge,
+        refine_ridge=refine_ridge,
+        random_state=seed,
+        device=device,
+        verbose=True,
+    ).fit(a, u)
+    model.verbose = False
+    model.save(output)
+    show({**model_facts(model), "file": str(output)}, as_json, f"Fitted to {len(a)} samples")
+
+
+@click.command()
+@model_argument
+@data_options
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path),
+    help=".npz (or .npy, the mean alone) to write.",
+)
+@click.option("--std", is_flag=True, help="Also write the standard deviation of the members.")
+@click.option("--alpha", type=float, default=None, help="Also write intervals of level 1 − alpha.")
+@click.option("--method", type=click.Choice(["sample", "pooled", "simultaneous"]), default="sample", show_default=True)
+@device_option
+@json_option
+def predict(
+    model: Path,
+    data: Source,
+    output: Path,
+    std: bool,
+    alpha: float | None,
+    method: Any,
+    device: str | None,
+    as_json: bool,
+) -> None:
+    """Predict the output fields of the inputs in DATA."""
+    from pcarann.storage import load
+
+    if output.suffix not in (".npz", ".npy") or (output.suffix == ".npy" and (std or alpha is not None)):
+        raise click.UsageError("-o must end in .npz, or in .npy where the mean alone is written.")
+    check_output(output, data, model)
+    fitted = load(model, device)
+    a = data.fields()
+    start = time.perf_counter()
+    with busy(f"Predicting {len(a)} samples"):
+        if alpha is not None:
+            fields = vars(fitted.predict_interval(a, alpha, method))
+        elif std:
+            fields = dict(zip(("mean", "std"), fitted.predict(a, return_std=True), strict=True))
+        else:
+            fields = {"mean": fitted.predict(a)}
+    seconds = time.perf_counter() - start
+    _write_arrays(output, fields)
+    facts = {"samples": len(a), "arrays": sorted(fields), "seconds": seconds, "file": str(output)}
+    show(facts, as_json, "Predicted")
+
+
+@click.command()
+@model_argument
+@data_options
+@click.option(
+    "--alpha",
+    type=float,
+    default=0.05,
+    show_default=True,
+    help="Intervals of level 1 − alpha, if calibrated.",
+)
+@click.option("--method", type=click.Choice(["sample", "pooled", "simultaneous"]), default="sample", show_default=True)
+@device_option
+@json_option
+def evaluate(
+    model: Path,
+    data: Source,
+    alpha: float,
+    method: Any,
+    device: str | None,
+    as_json: bool,
+) -> None:
+    """Compare predictions with the outputs in DATA."""
+    from pcarann.metrics import coverage, mean_width, relative_l2
+    from pcarann.storage import load
+
+    fitted = load(model, device)
+    a, u = data.pair()
+    record = fitted._require_fitted()
+    with busy(f"Evaluating {len(a)} samples"):
+        if record.calibration is None or record.stale:
+            band, mean = None, fitted.predict(a)
+        else:
+            band = fitted.predict_interval(a, alpha, method)
+            mean = band.mean
+        errors = relative_l2(mean, u, per_sample=True)
+    facts: dict[str, Any] = {
+        "samples": len(a),
+        "relative_l2_mean": float(np.mean(errors)),
+        "relative_l2_median": float(np.median(errors)),
+        "relative_l2_max": float(np.max(errors)),
+    }
+    if band is not None:
+        facts["interval_level"] = 1 - alpha
+        facts["interval_coverage"] = coverage(band.lower, band.upper, u)
+        facts["interval_mean_width"] = mean_width(band.lower, band.upper)
+    show(facts, as_json, "Evaluation")
+
+
+@click.command()
+@model_argument
+@data_options
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Model file to write.  [default: MODEL]",
+)
+@json_option
+def calibrate(model: Path, data: Source, output: Path | None, as_json: bool) -> None:
+    """Calibrate the intervals of MODEL on samples that were used for nothing else."""
+    from pcarann.storage import load
+
+    check_output(output or model, data)
+    fitted = load(model)
+    a, u = data.pair()
+    with busy(f"Calibrating on {len(a)} samples"):
+        fitted.calibrate(a, u)
+        fitted.save(output or model)
+    show({**model_facts(fitted), "file": str(output or model)}, as_json, f"Calibrated on {len(a)} samples")
+
+
+@click.command()
+@model_argument
+@data_options
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Model file to write.  [default: MODEL]",
+)
+@json_option
+def adapt(model: Path, data: Source, output: Path | None, as_json: bool) -> None:
+    """Adapt the readout of MODEL to new samples by recursive least squares."""
+    from pcarann.metrics import relative_l2
+    from pcarann.storage import load
+
+    check_output(output or model, data)
+    fitted = load(model)
+    a, u = data.pair()
+    with busy(f"Adapting to {len(a)} samples"):
+        before = relative_l2(fitted.predict(a), u)
+        start = time.perf_counter()
+        fitted.partial_fit(a, u)
+        seconds = time.perf_counter() - start
+        after = relative_l2(fitted.predict(a), u)
+        fitted.save(output or model)
+    facts = {
+        "samples": len(a),
+        "relative_l2_before": before,
+        "relative_l2_after_on_the_same_samples": after,
+        "seconds": seconds,
+        "calibration": "stale: calibrate again" if fitted._require_fitted().stale else "none",
+        "file": str(output or model),
+    }
+    show(facts, as_json, "Adapted")
+
+
+def model_facts(model: Any) -> dict[str, Any]:
+    """What a user wants to know of a fitted model."""
+    fitted = model._require_fitted()
+    first = fitted.ensemble.members[0]
+    facts: dict[str, Any] = {
+        "input_grid": list(model.input_pca_.grid),
+        "output_grid": list(model.output_pca_.grid),
+        "components": [model.input_pca_.n_components, model.output_pca_.n_components],
+        "explained_energy": [model.input_pca_.explained_energy, model.output_pca_.explained_energy],
+        "widths": list(model.widths),
+        "members": len(fitted.ensemble.members),
+        "scales": list(model.scales_),
+        "energy_scales": list(model.energy_scales_),
+        "solver": f"{first.report.solver}, {first.report.form}",
+        "rank": first.report.rank,
+        "condition": first.report.condition,
+        "training_samples": int(fitted.x.shape[0]),
+        "adapted_samples": fitted.n_adapted,
+        "calibration_samples": fitted.calibration.n_samples if fitted.calibration else 0,
+        "calibration_stale": fitted.stale,
+        "fit_seconds": model.fit_seconds_.get("total", 0.0),
+    }
+    if fitted.refinement:
+        facts["refinement"] = fitted.refinement.message
+        facts["validation_loss"] = [fitted.refinement.start_loss, fitted.refinement.loss]
+    return facts
+
+
+def _write_arrays(output: Path, fields: dict[str, Any]) -> None:
+    with atomic_writer(output) as file:
+        if output.suffix == ".npy":
+            np.save(file, fields["mean"], allow_pickle=False)
+        else:
+            np.savez(file, allow_pickle=False, **fields)

@@ -1,0 +1,129 @@
+"""Options that several commands share, and how their texts are parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pcarann.files import check_target
+
+__all__ = [
+    "PROBLEMS",
+    "Source",
+    "check_output",
+    "data_options",
+    "device_option",
+    "duration",
+    "json_option",
+    "model_argument",
+    "number_or_pair",
+]
+
+PROBLEMS = ("burgers", "darcy", "navier_stokes", "backward_heat")
+
+
+def sample_range(_: click.Context, option: click.Parameter, text: str | None) -> slice | None:
+    """Parse "0:1000"."""
+    from pcarann.problems.selection import parse_index
+
+    if text is None:
+        return None
+    index = parse_index(text) if ":" in text else ()
+    if len(index) != 1 or not isinstance(index[0], slice):
+        raise click.BadParameter(f"{text!r} is not a range such as 0:1000.", param=option)
+    return index[0]
+
+
+def strides(_: click.Context, option: click.Parameter, text: str | None) -> tuple[int, ...] | int | None:
+    """Parse "15" or "2,2"."""
+    if text is None:
+        return None
+    try:
+        parts = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a whole number or a list of them.", param=option) from None
+    return parts[0] if len(parts) == 1 else parts
+
+
+@dataclass(frozen=True)
+class Source:
+    """What to read, and from where."""
+
+    path: Path
+    inputs: str
+    outputs: str
+    samples: slice | None
+    stride: int | tuple[int, ...] | None
+
+    def fields(self) -> Any:
+        """The input fields alone."""
+        return self._read(None)[0]
+
+    def pair(self) -> tuple[Any, Any]:
+        """Input and output fields."""
+        a, u = self._read(self.outputs)
+        if u is None:
+            raise ValueError(f"{self.path} holds inputs alone: name the .npy file of the outputs with --outputs.")
+        return a, u
+
+    def _read(self, outputs: str | None) -> tuple[Any, Any]:
+        from pcarann.problems.readers import read
+
+        return read(self.path, self.inputs, outputs, samples=self.samples, stride=self.stride)
+
+
+def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options that say what to read; the command receives them as one `data`."""
+
+    @wraps(command)
+    def with_source(data: Path, inputs: str, outputs: str, samples: Any, stride: Any, **others: Any) -> Any:
+        return command(data=Source(data, inputs, outputs, samples, stride), **others)
+
+    decorated: Callable[..., Any] = with_source
+    for option in (
+        click.option("--stride", callback=strides, help="Keep every K-th grid point: K, or K1,K2,… by axis."),
+        click.option("--samples", callback=sample_range, help="Range of samples to read, such as 0:1000."),
+        click.option("--outputs", default="outputs", show_default=True, help="Key, or .npy file, of the outputs."),
+        click.option("--inputs", default="inputs", show_default=True, help="Key of the inputs."),
+        click.argument("data", type=click.Path(path_type=Path)),
+    ):
+        decorated = option(decorated)
+    return decorated
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+model_argument = click.argument("model", type=click.Path(path_type=Path))
+device_option = click.option("--device", default=None, help="cpu, cuda or cuda:N.  [default: cpu]")
+
+
+def duration(_: click.Context, option: click.Parameter, text: str) -> float:
+    """Parse "90s", "10m" or "1h"."""
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
+    try:
+        return float(text[:-1]) * units[text[-1]]
+    except (KeyError, ValueError, IndexError):
+        raise click.BadParameter(f"{text!r} is not a time such as 90s, 10m or 1h.", param=option) from None
+
+
+def number_or_pair(_: click.Context, option: click.Parameter, text: str | None) -> Any:
+    """Parse "100", "0.999" or "100,150"."""
+    if text is None or text in ("refined", "energy"):
+        return text
+    try:
+        parts = tuple(int(part) if part.strip().isdigit() else float(part) for part in text.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a number or a pair of numbers.", param=option) from None
+    return parts[0] if len(parts) == 1 else parts
+
+
+def check_output(output: Path, data: Source, *models: Path) -> None:
+    """Refuse, before any work is done, a file that cannot be written or that is being read."""
+    check_target(output)
+    for source in (data.path, Path(data.outputs), *models):
+        if output.exists() and source.exists() and output.samefile(source):
+            raise ValueError(f"{output} is being read: name another file with -o.")
