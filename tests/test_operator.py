@@ -564,3 +564,17 @@ def test_predictions_during_adaptation_equal_some_published_state(pairs):
     watcher.join()
     assert seen
     assert all(any(np.allclose(found, state, rtol=0, atol=1e-13) for state in states) for found in seen)
+
+
+def test_inputs_far_from_the_training_data_are_reported(fitted, pairs):
+    inside, outside = pairs.inputs[200:205], 50 * pairs.inputs[200:205]
+    rough = pairs.inputs[200:205] + 5 * (-1.0) ** np.arange(40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted.predict(inside)
+    for far in (outside, rough):
+        with pytest.warns(UserWarning, match="5 of 5 inputs lie more than 3 times as far"):
+            fitted.predict(far)
+    assert fitted.novelty(inside).distance.max() < 1.5
+    assert fitted.novelty(outside).distance.min() > 3
+    assert fitted.novelty(rough).residual.min() > 3

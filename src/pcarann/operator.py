@@ -15,7 +15,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -36,10 +36,23 @@ from pcarann.ensemble import Ensemble, Tick
 from pcarann.online import Adaptation, Start, batch_refit
 from pcarann.pca import PCA
 from pcarann.refine import Refinement
-from pcarann.training import Fitted, Settings, train
+from pcarann.training import Fitted, Settings, latent_distance, train
 from pcarann.validation import check_fields, check_number, check_pair_lengths
 
-__all__ = ["PCARaNN"]
+__all__ = ["Novelty", "PCARaNN"]
+
+_FAR = 3.0  # times the farthest training sample
+_REAL_RESIDUAL = 1e-3  # share of a field that its modes may miss before it counts as new
+
+
+@dataclass(frozen=True)
+class Novelty:
+    """Distance of inputs from the training data, (samples,) each, in units of the farthest training sample."""
+
+    residual: Array
+    """What the input modes miss of the field, ‖a − G(F(a))‖"""
+    distance: Array
+    """Distance of the latents from their centre, each coordinate in units of its spread"""
 
 
 class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -144,6 +157,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Predict output fields û = G(Φ(F(a))), the mean over the members; with their standard deviation if asked."""
         fitted = self._require_fitted()
         inputs = self._inputs(X, fitted)
+        _warn_if_far(fitted, inputs)
         if not return_std:
             return _like(X, fitted.ensemble.mean_fields(inputs), fitted.ensemble.output_pca.grid)
         mean, std = _mean_and_std(fitted.ensemble, inputs)
@@ -197,6 +211,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 f"method={method!r}: {samples_needed(alpha, points, method)} are needed. Intervals are infinite.",
                 stacklevel=2,
             )
+        _warn_if_far(fitted, inputs)
         mean, std = _mean_and_std(fitted.ensemble, inputs)
         half = fitted.calibration.half_width(std, quantile)
         grid = fitted.ensemble.output_pca.grid
@@ -246,6 +261,12 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             stale=fitted.calibration is not None,
         )
         return self
+
+    def novelty(self, X: Array) -> Novelty:
+        """How far inputs lie from the training data, per sample; predictions far above 1 are extrapolations."""
+        fitted = self._require_fitted()
+        residual, distance = _novelty(fitted, self._inputs(X, fitted))
+        return Novelty(_like(X, residual, ()), _like(X, distance, ()))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, atomically; `pcarann.load` reads it back."""
@@ -339,6 +360,28 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         )
         check_pair_lengths(inputs, outputs)
         return inputs, outputs
+
+
+def _novelty(fitted: Fitted, inputs: Array) -> tuple[Array, Array]:
+    """Residual and latent distance of (samples, values) inputs, relative to the training inputs' largest."""
+    pca = fitted.ensemble.input_pca
+    x = pca.encode(inputs)
+    # A training set that its modes hold entirely has a residual of rounding alone: compare with the data's size too.
+    floor = _REAL_RESIDUAL * math.sqrt(pca.energy / fitted.x.shape[0])
+    reach = max(fitted.reach[0], floor) or 1.0, fitted.reach[1] or 1.0
+    return pca.residual(inputs, x) / reach[0], latent_distance(x, fitted.x) / reach[1]
+
+
+def _warn_if_far(fitted: Fitted, inputs: Array) -> None:
+    residual, distance = _novelty(fitted, inputs)
+    xp = fitted.ensemble.place.xp
+    far = int(xp.sum(xp.astype((residual > _FAR) | (distance > _FAR), xp.int64)))
+    if far:
+        warnings.warn(
+            f"{far} of {inputs.shape[0]} inputs lie more than {_FAR:g} times as far from the training data as any "
+            "training sample: these predictions are extrapolations (see novelty).",
+            stacklevel=3,
+        )
 
 
 def _mean_and_std(ensemble: Ensemble, inputs: Array) -> tuple[Array, Array]:

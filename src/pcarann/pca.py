@@ -71,11 +71,15 @@ class PCA:
         fields += self.mean
         return fields
 
-    def residual(self, fields: Array) -> Array:
-        """Norm of what the modes miss of each field, ‖a − G(F(a))‖, (samples,)."""
+    def residual(self, fields: Array, latents: Array) -> Array:
+        """Norm of what the modes miss of each field, ‖a − G(F(a))‖, (samples,), given its latents F(a).
+
+        The modes are orthonormal, so ‖a − G(F(a))‖² = ‖a − ā‖² − ‖F(a)‖²: no decoding.
+        """
         xp = place_of(fields).xp
-        missed = (fields - self.decode(self.encode(fields))) ** 2
-        return xp.sqrt(xp.sum(missed if self.weights is None else missed * self.weights, axis=1))
+        squares = (fields - self.mean) ** 2
+        total = xp.sum(squares if self.weights is None else squares * self.weights, axis=1)
+        return xp.sqrt(xp.clip(total - xp.sum(latents**2, axis=1), min=0.0))
 
 
 def fit_pca(
