@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: test lint types demo clean
+.PHONY: test lint types demo clean bench
 .DELETE_ON_ERROR:
 
 test: lint types
@@ -31,3 +31,8 @@ demo: .venv/light
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+# Needs an idle machine. Peers that do not install are left out, and the table says so.
+bench: .venv/ready
+	-$(BIN)/python -m pip install --quiet --constraint constraints.txt --requirement benchmarks/requirements.txt
+	$(BIN)/python benchmarks/run.py

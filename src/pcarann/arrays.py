@@ -26,6 +26,7 @@ __all__ = [
     "concurrently",
     "contiguous",
     "in_pieces",
+    "inverse_from_cholesky",
     "place_of",
     "row_quantiles",
     "single_threaded",
@@ -250,6 +251,17 @@ def solve_lower(lower: Array, rhs: Array, *, transposed: bool = False) -> Array:
 
         return cupy_solve(lower, rhs, lower=True, trans=int(transposed))
     return xp.linalg.solve(lower.T if transposed else lower, rhs)
+
+
+def inverse_from_cholesky(lower: Array) -> Array | None:
+    """Return (L Lᵀ)⁻¹ on a GPU; None on a CPU.
+
+    A triangular solve on a GPU is a long chain of small kernels: one inverse and matrix products are three times
+    faster. On a CPU the two cost the same, and the solves are more accurate.
+    """
+    if compat.is_torch_array(lower) and not compat.device(lower).type == "cpu":
+        return compat.array_namespace(lower).cholesky_inverse(lower)
+    return None
 
 
 def solve_cholesky(lower: Array, rhs: Array) -> Array:

@@ -17,10 +17,10 @@ dropped, for plain least squares.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from pcarann.arrays import Array, cholesky, place_of, solve_cholesky, solve_lower
+from pcarann.arrays import Array, cholesky, inverse_from_cholesky, place_of, solve_cholesky, solve_lower
 from pcarann.random import uniform
 
 __all__ = ["ReadoutReport", "RidgeFactor", "factorise", "fit_readout"]
@@ -60,10 +60,12 @@ class RidgeFactor:
     """Estimated condition number of L Lᵀ"""
     basis: Array | None = None
     """Q of H = Q Lᵀ (primal) or Hᵀ = Q Lᵀ (dual), where the factor came from a QR factorisation"""
+    inverse: Array | None = None
+    """(L Lᵀ)⁻¹ where products with it are cheaper than solves"""
 
     def solve(self, rhs: Array) -> Array:
         """(L Lᵀ)⁻¹ rhs"""
-        return solve_cholesky(self.lower, rhs)
+        return solve_cholesky(self.lower, rhs) if self.inverse is None else self.inverse @ rhs
 
     def readout(self, features: Array, targets: Array) -> Array:
         """The ridge solution V for these features H and targets Y."""
@@ -106,11 +108,11 @@ def _safe_cholesky(features: Array, ridge: float) -> RidgeFactor | None:
     if ridge:
         normal += ridge * place_of(normal).eye(normal.shape[0])
     lower = cholesky(normal)
-    if lower is not None:
-        condition = _condition(normal, lower)
-        if condition <= _SAFE_CONDITION:
-            return RidgeFactor(lower, "cholesky", dual, ridge, condition)
-    return None
+    if lower is None:
+        return None
+    factor = RidgeFactor(lower, "cholesky", dual, ridge, 0.0, inverse=inverse_from_cholesky(lower))
+    condition = _condition(normal, factor)
+    return replace(factor, condition=condition) if condition <= _SAFE_CONDITION else None
 
 
 def _refined_cholesky(factor: RidgeFactor, features: Array, targets: Array) -> Array | None:
@@ -155,17 +157,18 @@ def _orthogonal_factor(features: Array, ridge: float, dual: bool) -> RidgeFactor
     size = matrix.shape[1]
     stacked = place.xp.concat([matrix, math.sqrt(ridge) * place.eye(size)], axis=0)
     Q, R = place.xp.linalg.qr(stacked, mode="reduced")
-    return RidgeFactor(R.T, "qr", dual, ridge, _condition(R.T @ R, R.T), Q[: matrix.shape[0], :])
+    factor = RidgeFactor(R.T, "qr", dual, ridge, 0.0, Q[: matrix.shape[0], :])
+    return replace(factor, condition=_condition(R.T @ R, factor))
 
 
-def _condition(normal: Array, lower: Array) -> float:
+def _condition(normal: Array, factor: RidgeFactor) -> float:
     """Estimate cond(L Lᵀ): Frobenius norm times the norm of the inverse, found by a few inverse power steps."""
     place = place_of(normal)
     vectors = uniform((normal.shape[0], _PROBES), seed=0, stream=(1,), place=place, low=-1.0)
-    growth = 0.0
+    growth: Array = 0.0
     for _ in range(_PROBE_STEPS):
         vectors /= place.xp.linalg.vector_norm(vectors, axis=0)
-        vectors = solve_cholesky(lower, vectors)
-        growth = float(place.xp.max(place.xp.linalg.vector_norm(vectors, axis=0)))
-    condition = growth * float(place.xp.linalg.vector_norm(normal))
+        vectors = factor.solve(vectors)
+        growth = place.xp.max(place.xp.linalg.vector_norm(vectors, axis=0))
+    condition = float(growth * place.xp.linalg.vector_norm(normal))
     return condition if math.isfinite(condition) else math.inf

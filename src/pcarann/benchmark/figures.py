@@ -1,18 +1,25 @@
-"""Pictures. Colours are safe for colour-blind readers; truth and prediction share one scale."""
+"""Pictures. Colours are safe for colour-blind readers; truth and prediction share one scale.
+
+Here: the style of all, how they are saved, and the demonstration. Accuracy against training time is in `headline`,
+the figures of the paper in `paper_figures`. The same numbers give the same bytes.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal
 
 from pcarann.files import atomic_writer
 
 if TYPE_CHECKING:
     from pcarann.benchmark.demo import Demo
 
-__all__ = ["demo_figure"]
+__all__ = ["blank", "demo_figure", "save", "style"]
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#777777"
+SKY, GREEN, PURPLE, DARK = "#56B4E9", "#009E73", "#CC79A7", "#333333"
 STYLE = {
     "font.size": 9,
     "axes.titlesize": 10,
@@ -21,21 +28,21 @@ STYLE = {
     "axes.spines.right": False,
     "legend.frameon": False,
     "figure.dpi": 150,
+    "svg.hashsalt": "pcarann",
 }
 
 
 def demo_figure(demo: Demo, path: str | os.PathLike[str]) -> None:
     """Draw the demonstration: a solution, its prediction, its interval, the coverage and the adaptation."""
-    plt = _pyplot()
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(2, 3, figsize=(11, 6.2), layout="constrained")
+    with style():
+        figure = blank(11, 6.2)
+        axes = figure.subplots(2, 3)
         figure.suptitle("A surrogate of Burgers' equation: 100 unseen samples, the one of median error drawn", x=0.5)
         _draw_fields(figure, axes[0], demo)
         _draw_band(axes[1, 0], demo)
         _draw_reliability(axes[1, 1], demo)
         _draw_adaptation(axes[1, 2], demo)
-        _save(figure, path)
-        plt.close(figure)
+        save(figure, path)
 
 
 def _draw_fields(figure: Any, axes: Any, demo: Demo) -> None:
@@ -50,8 +57,8 @@ def _draw_fields(figure: Any, axes: Any, demo: Demo) -> None:
         ),
         (abs(demo.mean - demo.truth), "c  absolute error", {"cmap": "viridis", "vmin": 0}),
     )
-    for axis, (field, title, colours) in zip(axes, panels, strict=True):
-        image = axis.imshow(field, origin="lower", extent=extent, aspect="auto", **colours)
+    for axis, (values, title, colours) in zip(axes, panels, strict=True):
+        image = axis.imshow(values, origin="lower", extent=extent, aspect="auto", **colours)
         figure.colorbar(image, ax=axis, pad=0.02)
         axis.set(title=title, xlabel="x", ylabel="t")
 
@@ -84,18 +91,31 @@ def _draw_adaptation(axis: Any, demo: Demo) -> None:
     axis.set_ylim(0, 1.15 * max(demo.new_errors))
 
 
-def _save(figure: Any, path: str | os.PathLike[str]) -> None:
-    with atomic_writer(path) as file:
-        figure.savefig(file, format=os.fspath(path).rpartition(".")[2])
-
-
-def _pyplot() -> Any:
-    """Return pyplot, drawing to files alone."""
+@contextlib.contextmanager
+def style() -> Iterator[None]:
+    """Make what is drawn meanwhile look as ours, and bear the same names in every SVG."""
     try:
         import matplotlib
     except ImportError:
         raise ImportError("Pictures need matplotlib: pip install 'pcarann[figures]'.") from None
-    matplotlib.use("Agg", force=False)
-    import matplotlib.pyplot as plt
+    with matplotlib.rc_context(STYLE):  # type: ignore[arg-type]
+        yield
 
-    return plt
+
+def blank(width: float, height: float, layout: Literal["constrained", "compressed"] = "constrained") -> Any:
+    """Return an empty figure of so many inches that belongs to no window; "compressed" is for square panels."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout=layout)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def save(figure: Any, path: str | os.PathLike[str]) -> None:
+    """Write a figure in the format of the file's ending, without date and versions: same picture, same bytes."""
+    ending = os.fspath(path).rpartition(".")[2]
+    metadata = {"Date": None} if ending == "svg" else {"Software": None} if ending == "png" else None
+    with style(), atomic_writer(path) as file:
+        figure.savefig(file, format=ending, metadata=metadata)
+    figure.set_layout_engine("none")  # found once: a second format has the same, sooner

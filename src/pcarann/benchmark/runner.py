@@ -18,6 +18,7 @@ import subprocess
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -159,12 +160,13 @@ def run_baseline(
 
     tell(f"{problem.title}: {method}")
     data = _generate(problem, problem.n_samples, DATA_SEED, device, problem.options)
+    where = None if method == "kernel" else device  # kernel ridge runs on the CPU whatever the device
     train, _, test = data.split(problem.n_train, problem.n_calibration, problem.n_test)
-    model = baseline(problem.name, method, seed=MODEL_SEED, device=device, quick=quick)
-    model.fit(train.inputs, train.outputs, budget=budget)
+    model = baseline(problem.name, method, seed=MODEL_SEED, device=where, quick=quick)
+    _quietly(partial(model.fit, budget=budget), train.inputs, train.outputs)
     errors = _sample_errors(problem, model.predict(test.inputs), test.outputs)
     return {
-        **_header("baseline", problem, device),
+        **_header("baseline", problem, where),
         "method": method,
         "architecture": ARCHITECTURES[problem.name, method],
         "parameters": model.n_parameters,

@@ -7,36 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pcarann.benchmark.records import Record, first, place_title, places, select
-from pcarann.benchmark.settings import ADAPTATION, BASELINES, PROBLEMS, Problem, Result, Variant
+from pcarann.benchmark.settings import (
+    ADAPTATION,
+    BASELINES,
+    PAPER_EPOCHS,
+    PAPER_IMPROVEMENT,
+    PROBLEMS,
+    Problem,
+    Result,
+    Variant,
+)
+from pcarann.benchmark.text import DASH, count, number, percent, seconds
 
-__all__ = [
-    "DASH",
-    "PAPER_EPOCHS",
-    "VARIANTS",
-    "Table",
-    "all_tables",
-    "compact_table",
-    "count",
-    "number",
-    "percent",
-    "seconds",
-]
+__all__ = ["VARIANTS", "Table", "all_tables", "compact_table"]
 
-DASH = "–"
 VARIANTS: dict[Variant, str] = {"energy": "PCA–RaNN, energy-matched", "refined": "PCA–RaNN, refined"}
-
-PAPER_IMPROVEMENT = {"burgers": 0.1558, "darcy": 0.0021, "navier_stokes": 0.0451, "backward_heat": 0.7946}
-"""As printed: the paper takes it from unrounded errors, so that it cannot be had from its other columns"""
-
-PAPER_EPOCHS = {
-    "burgers": {"pca_nn": 30_000, "deeponet": 100_000, "fno": 5_000},
-    "darcy": {"pca_nn": 20_000, "deeponet": 30_000, "fno": 2_000},
-    "navier_stokes": {"pca_nn": 10_000, "deeponet": 15_000, "fno": 2_000},
-    "backward_heat": {"pca_nn": 20_000, "deeponet": 10_000, "fno": 2_000},
-}
-"""At most, for each problem and baseline"""
 
 
 @dataclass(frozen=True)
@@ -49,6 +37,11 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     bold: frozenset[tuple[int, int]] = frozenset()
     """Cells to stress, as (row, column)"""
+
+    @property
+    def groups(self) -> bool:
+        """Whether several rows in a line begin with the same cell."""
+        return any(upper[0] == lower[0] for upper, lower in pairwise(self.rows))
 
     def markdown(self) -> str:
         """The table in Markdown, without title and note."""
@@ -84,7 +77,7 @@ def comparison(records: Sequence[Record]) -> Table:
         bold |= {(row, 2) for row, error in errors.items() if error is not None and error == _least(errors.values())}
     return Table(
         title="Performance comparison",
-        note=f"Ensembles of PCA–RaNN. {_AT_LAST_TIME} The paper's times are those of an NVIDIA RTX A6000. {_ERRORS}",
+        note=f"Ensembles of PCA–RaNN. {_AT_LAST_TIME} The paper’s times are those of an NVIDIA RTX A6000. {_ERRORS}",
         header=("Problem", "Method", "Error", *_time_headers(where), "Paper’s error", "Paper’s time, s"),
         rows=tuple(rows),
         bold=frozenset(bold),
@@ -112,8 +105,20 @@ def scale_refinement(records: Sequence[Record]) -> Table:
                 _beside(percent(gain), percent(PAPER_IMPROVEMENT[problem.name])),
             )
         )
-    header = ("Problem", "r̄₁, r̄₂", "r₁*, r₂*", "η₁*, η₂*", "Iterations", "Error, energy-matched", "Error, refined", "Gain")
-    note = f"Ours | the paper’s. Iterations are those of BFGS; ours starts at the best point of a coarse scan. {_ERRORS}"
+    header = (
+        "Problem",
+        "r̄₁, r̄₂",
+        "r₁*, r₂*",
+        "η₁*, η₂*",
+        "Iterations",
+        "Error, energy-matched",
+        "Error, refined",
+        "Gain",
+    )
+    note = (
+        "Ours | the paper’s. Iterations are those of BFGS. Ours starts at the best point of a coarse scan, the paper’s "
+        f"at η = 0, so that r* may lie elsewhere. {_ERRORS}"
+    )
     return Table("Scale refinement", note, header, tuple(rows))
 
 
@@ -124,9 +129,12 @@ def single_and_ensemble(records: Sequence[Record]) -> Table:
         for problem in PROBLEMS.values():
             runs = _runs(records, problem, variant)
             cells = []
-            for kind, paper in (("single", problem.paper.single[variant]), ("ensemble", problem.paper.ensemble[variant])):
+            for kind, paper in (
+                ("single", problem.paper.single[variant]),
+                ("ensemble", problem.paper.ensemble[variant]),
+            ):
                 errors = runs[0]["errors"] if runs else {}
-                times = " / ".join(seconds(run["seconds"][kind]) for run in runs) or DASH
+                times = _each(run["seconds"][kind] for run in runs)
                 cells += [
                     _beside(number(errors.get(kind)), number(paper.error)),
                     _beside(number(errors.get(f"{kind}_std")), number(paper.std)),
@@ -135,7 +143,7 @@ def single_and_ensemble(records: Sequence[Record]) -> Table:
             rows.append((problem.title, variant, *cells))
     header = tuple(f"{kind}: {what}" for kind in ("Single", "Ensemble") for what in ("error", "std", "time, s"))
     where = " / ".join(place_title(place) for place in places(select(records, kind="pcarann"))) or "none"
-    note = f"Ours | the paper’s. Our times: {where}. Errors of single members are means over all members; std is over test samples."
+    note = f"Ours | the paper’s. Our times: {where}. Single: mean over members; std: over test samples."
     return Table("Single member against ensemble", note, ("Problem", "Scales", *header), tuple(rows))
 
 
@@ -157,13 +165,13 @@ def intervals(records: Sequence[Record]) -> Table:
                 number(whole.get("width")),
             )
         )
-    header = ("Problem", "Pooled: coverage", "Pooled: width", "Sample: coverage", "Sample: width")
+    header = ("Pooled: coverage", "Pooled: width", "Sample: coverage", "Sample: width")
     note = (
-        "Ours | the paper’s, refined ensemble, 300 calibration samples. Pooled is the paper’s rule; “sample” counts each "
-        "calibration field as one unit; “simultaneous” covers a whole field at once, and its coverage is of whole fields."
+        "Ours | the paper’s; refined ensemble. “Pooled” is the paper’s rule; “sample” counts each calibration field as "
+        "one unit; “simultaneous” covers whole fields at once, and its coverage is the share of them."
     )
-    header = (*header, "Simultaneous: whole fields", "Simultaneous: width")
-    return Table("Intervals at 95 %", note, header, tuple(rows))
+    ends = ("Simultaneous: whole fields", "Simultaneous: width")
+    return Table("Intervals at 95 %", note, ("Problem", *header, *ends), tuple(rows))
 
 
 def adaptation(records: Sequence[Record]) -> Table:
@@ -184,8 +192,8 @@ def adaptation(records: Sequence[Record]) -> Table:
                 _beside(number(ours.get("error_last")), number(last)),
                 _beside(number(ours.get("error_mean")), number(mean)),
                 number(ours.get("batch_error_last")),
-                _beside(" / ".join(seconds(row.get("recursive_seconds")) for row in found) or DASH, seconds(times[0])),
-                _beside(" / ".join(seconds(row.get("batch_seconds")) for row in found) or DASH, seconds(times[1])),
+                _beside(_each(row.get("recursive_seconds") for row in found), seconds(times[0])),
+                _beside(_each(row.get("batch_seconds") for row in found), seconds(times[1])),
             )
         )
     where = " / ".join(place_title(run["place"]) for run in runs) or "none"
@@ -199,14 +207,12 @@ def architectures(records: Sequence[Record]) -> Table:
     rows = [
         (
             PROBLEMS[record["problem"]].title,
-            BASELINES.get(record["method"], record["method"]),
+            BASELINES[method],
             str(record["architecture"]),
             count(record.get("parameters")),
-            _beside(
-                count(record.get("epochs")), count(PAPER_EPOCHS.get(record["problem"], {}).get(record["method"]))
-            ),
+            _beside(count(record.get("epochs")), count(PAPER_EPOCHS.get(record["problem"], {}).get(record["method"]))),
             seconds(record["seconds"]),
-            "none" if record.get("budget") is None else seconds(record["budget"]),
+            seconds(record.get("budget")),
             place_title(record["place"]),
         )
         for name in PROBLEMS
@@ -227,7 +233,9 @@ def compact_table(records: Sequence[Record]) -> Table:
         paper = problem.paper.ensemble["refined"]
         rivals = [run for method in BASELINES for run in _runs(records, problem, method)]
         best = min(rivals, key=lambda run: float(run["error"]), default=None)
-        rival = f"{BASELINES[best['method']]}: {number(best['error'])} in {seconds(best['seconds'])} s" if best else DASH
+        rival = (
+            f"{BASELINES[best['method']]}: {number(best['error'])} in {seconds(best['seconds'])} s" if best else DASH
+        )
         times = [seconds(_time_at(runs, place)) for place in where]
         error = _beside(number(_error(runs[0]) if runs else None), number(paper.error))
         rows.append((problem.title, error, *times, seconds(paper.seconds), rival))
@@ -239,51 +247,18 @@ _ERRORS = "Errors are mean relative L² errors on the test set."
 _AT_LAST_TIME = "The Navier–Stokes error is that at t = 20."
 
 
-def number(value: float | None) -> str:
-    """Three digits.
-
-    >>> number(0.00193), number(None)
-    ('1.93e-3', '–')
-    """
-    if value is None:
-        return DASH
-    mantissa, exponent = f"{value:.2e}".split("e")
-    return f"{mantissa}e{int(exponent)}"
-
-
-def seconds(value: float | None) -> str:
-    """A time as the paper prints it, to a tenth, with two digits below one.
-
-    >>> seconds(1258.61), seconds(0.0641)
-    ('1258.6', '0.064')
-    """
-    return DASH if value is None else f"{value:.1f}" if value >= 1 else f"{value:.2g}"
-
-
-def percent(value: float | None, digits: int = 1) -> str:
-    """A share in percent.
-
-    >>> percent(0.9471, 2)
-    '94.71 %'
-    """
-    return DASH if value is None else f"{100 * value:.{digits}f} %"
-
-
-def count(value: int | None) -> str:
-    """A whole number, its thousands apart.
-
-    >>> count(1188353)
-    '1 188 353'
-    """
-    return DASH if value is None else f"{value:,}".replace(",", " ")
-
-
 def _pair(values: Sequence[float] | None, form: str = ".2g") -> str:
-    return DASH if values is None else ", ".join(f"{value + 0.0:{form}}" for value in values)
+    return DASH if values is None else ", ".join(f"{value:{form}}" for value in values).replace("-", "−")
 
 
 def _beside(ours: str, paper: str) -> str:
-    return f"{ours} | {paper}"
+    return f"{ours} | {paper}" if (ours, paper) != (DASH, DASH) else DASH
+
+
+def _each(times: Iterable[float | None]) -> str:
+    """Times on several machines; one dash for none at all."""
+    known = list(times)
+    return DASH if all(time is None for time in known) else " / ".join(map(seconds, known))
 
 
 def _runs(records: Sequence[Record], problem: Problem, method: str) -> list[Record]:
@@ -310,8 +285,8 @@ def _time_headers(where: Iterable[str]) -> list[str]:
 
 
 def _paper(problem: Problem, method: str) -> Result | None:
-    results: dict[str, Result] = {**problem.paper.baselines, **problem.paper.ensemble}
-    return results.get(method)
+    ours = {str(variant): result for variant, result in problem.paper.ensemble.items()}
+    return (problem.paper.baselines | ours).get(method)
 
 
 def _error_and_time(result: Result | None) -> tuple[str, str]:
