@@ -259,7 +259,7 @@ def inverse_from_cholesky(lower: Array) -> Array | None:
     A triangular solve on a GPU is a long chain of small kernels: one inverse and matrix products are three times
     faster. On a CPU the two cost the same, and the solves are more accurate.
     """
-    if compat.is_torch_array(lower) and not compat.device(lower).type == "cpu":
+    if compat.is_torch_array(lower) and compat.device(lower).type != "cpu":
         return compat.array_namespace(lower).cholesky_inverse(lower)
     return None
 
