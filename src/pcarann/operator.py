@@ -42,6 +42,7 @@ from pcarann.validation import check_fields, check_number, check_pair_lengths
 __all__ = ["Novelty", "PCARaNN"]
 
 _FAR = 3.0  # times the farthest training sample
+_NOVELTY_ROWS = 256  # samples at a time
 _REAL_RESIDUAL = 1e-3  # share of a field that its modes may miss before it counts as new
 
 
@@ -364,12 +365,17 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 def _novelty(fitted: Fitted, inputs: Array) -> tuple[Array, Array]:
     """Residual and latent distance of (samples, values) inputs, relative to the training inputs' largest."""
-    pca = fitted.ensemble.input_pca
-    x = pca.encode(inputs)
+    pca, place = fitted.ensemble.input_pca, fitted.ensemble.place
     # A training set that its modes hold entirely has a residual of rounding alone: compare with the data's size too.
     floor = _REAL_RESIDUAL * math.sqrt(pca.energy / fitted.x.shape[0])
     reach = max(fitted.reach[0], floor) or 1.0, fitted.reach[1] or 1.0
-    return pca.residual(inputs, x) / reach[0], latent_distance(x, fitted.x) / reach[1]
+    residual, distance = place.empty(inputs.shape[0]), place.empty(inputs.shape[0])
+    for start in range(0, inputs.shape[0], _NOVELTY_ROWS):
+        rows = slice(start, min(start + _NOVELTY_ROWS, inputs.shape[0]))
+        x = pca.encode(inputs[rows, :])
+        residual[rows] = pca.residual(inputs[rows, :], x) / reach[0]
+        distance[rows] = latent_distance(x, fitted.x) / reach[1]
+    return residual, distance
 
 
 def _warn_if_far(fitted: Fitted, inputs: Array) -> None:

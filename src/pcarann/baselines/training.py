@@ -37,9 +37,9 @@ WARM = 0.3
 _MEASURED = np.union1d(np.geomspace(1e-3, 1 / 30, 12), np.arange(1, 31) / 30)
 # Its square root, 1e-7, is the rounding of float32: without it the gradient of a perfect fit is 0/0.
 _FLOOR = 1e-14
-# The pace of the first epochs is uncertain: until this share of the training the number of epochs is planned anew,
-# and later only when the training has become late by more than `_LATE`.
-_PLANNING, _LATE = 0.1, 1.1
+# The pace of the first epochs is uncertain: until this share of the training the number of epochs is planned anew
+# after each, and later only when the end is off by more than a tenth of the budget.
+_PLANNING, _OFF = 0.1, 0.1
 
 
 def silent(stage: str, done: int, total: int | None) -> None:
@@ -114,7 +114,7 @@ class Training:
     best_error: float = math.inf
     best_weights: dict[str, Any] = field(default_factory=dict)
     pace: float = 0.0
-    """Seconds of an epoch, a running mean"""
+    """Seconds of an epoch, in the mean"""
 
     def __post_init__(self) -> None:
         self.total = self.total or self.recipe.epochs
@@ -163,7 +163,7 @@ class Training:
         elapsed = time.perf_counter() - start
         self.seconds += elapsed
         # The first epoch also pays for what is set up once, so the second starts the mean anew.
-        self.pace = elapsed if self.epoch <= 2 else 0.8 * self.pace + 0.2 * elapsed
+        self.pace += (elapsed - self.pace) / max(1, self.epoch - 1)
         return loss
 
     def _step(self, batch: Samples) -> Any:
@@ -182,8 +182,10 @@ class Training:
         budget = self.recipe.budget
         if budget is None:
             return
-        late = self.seconds + (self.total - self.epoch) * self.pace > _LATE * budget
-        if self.epoch <= _PLANNING * self.total or self.epoch <= 3 or late:
+        share = self.epoch / self.total
+        expected = (self.seconds + (self.total - self.epoch) * self.pace) / budget
+        off = expected > 1 + _OFF or (expected < 1 - _OFF and share < 0.5)
+        if self.epoch <= 3 or share <= _PLANNING or off:
             seconds_left = max(0.0, budget - self.seconds)
             # The first epoch is no measure yet: where there is time left, a second one is.
             left = max(math.floor(seconds_left / self.pace), int(self.epoch == 1 and seconds_left > 0))
