@@ -43,6 +43,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _WORKING_BYTES = 2 << 30  # memory that concurrent calls may take together
+_GPU_STREAMS = 2  # more of them wait for each other: Python makes the launches one at a time
 
 
 @dataclass(frozen=True)
@@ -130,18 +131,37 @@ def contiguous(array: Array) -> Array:
 def concurrently(
     function: Callable[[Item], Result], items: Iterable[Item], *, place: Place, bytes_each: int
 ) -> Iterator[Result]:
-    """Yield function(item) in order, several at a time on the cores of a CPU.
+    """Yield function(item) in order, several at a time on the cores of a CPU or the streams of a GPU.
 
     Half of a member's fit is sorting, tanh and random numbers, which NumPy does on one core. A core for each call,
     with single-threaded linear algebra, keeps all cores busy, and rounds alike on any number of cores.
     """
     listed = list(items)
-    workers = min(_cores(), len(listed), max(1, _WORKING_BYTES // bytes_each))
-    if workers <= 1 or not (place.on_host and compat.is_numpy_namespace(place.xp)):
+    most = max(1, _WORKING_BYTES // bytes_each)
+    if place.on_host and compat.is_numpy_namespace(place.xp) and min(_cores(), most, len(listed)) > 1:
+        with single_threaded(place), ThreadPoolExecutor(min(_cores(), most, len(listed))) as pool:
+            yield from pool.map(function, listed)
+    elif not place.on_host and compat.is_torch_namespace(place.xp) and min(most, len(listed)) > 1:
+        with ThreadPoolExecutor(min(_GPU_STREAMS, most, len(listed))) as pool:
+            yield from pool.map(_on_own_stream(function, place), listed)
+    else:
         yield from map(function, listed)
-        return
-    with single_threaded(place), ThreadPoolExecutor(workers) as pool:
-        yield from pool.map(function, listed)
+
+
+def _on_own_stream(function: Callable[[Item], Result], place: Place) -> Callable[[Item], Result]:
+    """Return the function on a CUDA stream of its own: one member alone cannot keep a GPU busy."""
+    cuda = place.xp.cuda
+    here = cuda.current_stream(place.device)
+
+    def call(item: Item) -> Result:
+        stream = cuda.Stream(place.device)
+        stream.wait_stream(here)
+        with cuda.stream(stream):
+            result = function(item)
+        here.wait_stream(stream)
+        return result
+
+    return call
 
 
 @contextmanager
