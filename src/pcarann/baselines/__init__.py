@@ -71,7 +71,7 @@ _FULL: dict[tuple[str, str], dict[str, Any]] = {
         "epochs": 2000,
     },
     ("navier_stokes", "fno"): {"modes": (12, 12), "width": 32, "axes": ("periodic", "periodic"), "epochs": 300},
-    ("backward_heat", "pca_nn"): {"n_components": (100, 100), "whitening": 1.0},
+    ("backward_heat", "pca_nn"): {"n_components": (100, 100), "whitening": 0.8},
     ("backward_heat", "deeponet"): {
         "branch": "cnn",
         "channels": (64, 128, 128, 128),
