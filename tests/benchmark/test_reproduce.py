@@ -1,0 +1,63 @@
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from pcarann.benchmark.report import headline_table
+from pcarann.benchmark.runner import read_records
+from pcarann.cli import main
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Everything in quick mode, with baselines for Darcy alone."""
+    out = tmp_path_factory.mktemp("results")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PCARANN_CACHE", str(out / "cache"))
+        for arguments in (["all"], ["darcy", "--baselines", "--budget", "2s"]):
+            command = ["reproduce", *arguments, "--quick", "--repeats", "1", "-o", str(out)]
+            result = CliRunner().invoke(main, command)
+            assert result.exit_code == 0, result.output
+        yield out
+
+
+def test_quick_mode_rebuilds_every_table_and_figure(folder):
+    kinds = [(r["problem"], r["kind"], r.get("variant") or r.get("method")) for r in read_records(folder / "records")]
+    assert len(kinds) == 4 * 2 + 1 + 4
+    text = (folder / "report.md").read_text()
+    for heading in ("Performance comparison", "Scale refinement", "Single member", "Intervals", "Online adaptation"):
+        assert heading in text
+    assert len(list((folder / "figures").glob("*.svg"))) >= 8
+    assert (folder / "report.html").stat().st_size > 100_000
+
+
+def test_the_same_seed_gives_the_same_table(folder, tmp_path):
+    result = CliRunner().invoke(main, ["reproduce", "darcy", "--quick", "--repeats", "1", "-o", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    for variant in ("energy", "refined"):
+        one, two = (
+            json.loads((where / "records" / f"darcy-{variant}-cpu.json").read_text()) for where in (folder, tmp_path)
+        )
+        for part in ("errors", "scales", "intervals", "solver"):
+            assert one[part] == two[part]
+
+
+def test_records_say_where_and_with_what_they_were_made(folder):
+    for record in read_records(folder / "records"):
+        assert record["quick"] is True
+        assert record["machine"]["versions"]["numpy"]
+        assert len(record["machine"]["sources"]) == 16
+
+
+@pytest.mark.parametrize("budget", ["ten", "5x", ""])
+def test_a_budget_that_is_no_time_is_refused(budget):
+    result = CliRunner().invoke(main, ["reproduce", "darcy", "--quick", "--budget", budget])
+    assert result.exit_code == 2
+    assert "90s, 10m or 1h" in result.stderr
+
+
+def test_the_readme_shows_the_table_of_the_records():
+    assert headline_table(read_records(ROOT / "results" / "records")).strip() in (ROOT / "README.md").read_text()
