@@ -235,7 +235,7 @@ def _name_errors(axes: Any, fields: Fields) -> None:
 
 
 def _error(fields: Fields) -> np.ndarray[Any, Any]:
-    return np.asarray(np.abs(fields["mean"] - fields["truth"]))
+    return np.asarray(fields.get("error", np.abs(fields["mean"] - fields["truth"])))
 
 
 def _upright(fields: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -300,7 +300,8 @@ def _fields(model: PCARaNN, problem: Problem, test: OperatorData) -> dict[str, n
     errors = _sample_errors(problem, band.mean, test.outputs)
     order = np.argsort(errors)
     chosen = order[[0, len(order) // 2, -1]]
-    fields = {"inputs": test.inputs, "truth": test.outputs, **vars(band)}
+    # The error is kept for itself: from rounded fields it would be rounding where it is small.
+    fields = {"inputs": test.inputs, "truth": test.outputs, "error": np.abs(band.mean - test.outputs), **vars(band)}
     # Single precision is ample for pictures, and halves what is kept.
     picked = {name: np.asarray(field[chosen], dtype=np.float32) for name, field in fields.items()}
     if problem.last_time_only or problem.name == "backward_heat":
