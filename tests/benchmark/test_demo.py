@@ -32,18 +32,17 @@ def test_the_demonstration_tells_one_consistent_story(small):
     assert np.all(np.diff(found.coverages) > 0)
 
 
-@pytest.mark.parametrize("ending", ["png", "svg"])
-def test_the_command_draws_its_picture_and_explains_its_numbers(small, tmp_path, ending):
-    result = CliRunner().invoke(main, ["demo", "-o", f"picture.{ending}"])
+def test_the_command_draws_its_picture_and_explains_its_numbers(small, tmp_path):
+    result = CliRunner().invoke(main, ["demo", "-o", "picture.png"])
     assert result.exit_code == 0, result.output
     assert "what it means" in result.stdout
-    start = (tmp_path / f"picture.{ending}").read_bytes()[:8]
-    assert start in (b"\x89PNG\r\n\x1a\n", b"<?xml ve")
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_machines_get_json(small):
-    result = CliRunner().invoke(main, ["demo", "--json"])
-    assert json.loads(result.stdout)["picture"] == "demo.png"
+def test_machines_get_json_and_vectors(small, tmp_path):
+    result = CliRunner().invoke(main, ["demo", "--json", "-o", "picture.svg"])
+    assert json.loads(result.stdout)["picture"] == "picture.svg"
+    assert b"<svg" in (tmp_path / "picture.svg").read_bytes()[:1000]
 
 
 @pytest.mark.parametrize(("output", "says"), [("x.bmp", ".png"), ("none/x.png", "no folder")])
