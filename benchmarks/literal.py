@@ -35,6 +35,7 @@ __all__ = [
     "Member",
     "Modes",
     "Refined",
+    "batch_refit",
     "energy_scales",
     "fit_member",
     "fit_modes",
@@ -207,6 +208,12 @@ def refine(layers: HiddenLayers, x: Fields, y: Fields, n_inner: int, scales: Sca
 def start_recursion(H: Fields, ridge: float) -> Fields:
     """P = (HᵀH + λI)⁻¹"""
     return np.linalg.inv(H.T @ H + ridge * np.eye(H.shape[1]))
+
+
+def batch_refit(old: Fields, new: Fields, targets: Fields, ridge: float) -> Fields:
+    """V = (HᵀH + λI)⁻¹ HᵀY over old rows, whose features are at hand, and new ones."""
+    H = np.concatenate([old, new])
+    return np.linalg.solve(H.T @ H + ridge * np.eye(H.shape[1]), H.T @ targets)
 
 
 def recursive_least_squares(P: Fields, V: Fields, H: Fields, Y: Fields) -> tuple[Fields, Fields]:

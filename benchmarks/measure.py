@@ -126,5 +126,13 @@ def _peak(place: Place) -> int:
 
 
 def _high_water() -> int:
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    """Most memory occupied since the mark was reset.
+
+    Not ru_maxrss where it can be avoided: a process inherits that of its parent, and no reset lowers it.
+    """
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM"))

@@ -138,7 +138,7 @@ def adapt(case: Case) -> Record:
         lambda: Adaptation.start(ensemble, fitted.x, fitted.y, ridge=model.adapt_ridge, start="ridge"), place=case.place
     )
     readouts, record = measured(
-        lambda: begun.update(ensemble, x, y, forgetting=1.0).readouts(),
+        lambda: begun.update(ensemble, x, y, forgetting=1.0).readouts(ensemble),
         place=case.place,
         repeats=case.repeats,
         warm_up=True,

@@ -26,6 +26,7 @@ Tick = Callable[[str, int, int | None], None]
 Result = TypeVar("Result")
 
 _ROWS = 2048  # samples at a time through the hidden layers
+_ENCODED_ROWS = 256  # fields at a time through the PCA, which makes a centred copy of them
 # Samples travel in multiples of this, the last block padded with zeros: BLAS rounds differently for other shapes,
 # and a prediction should not depend on the samples beside it.
 _TILE = 64
@@ -75,32 +76,39 @@ class Ensemble:
         bytes_each = _working_bytes(self.members[0].features.layers.sizes, samples)
         return concurrently(function, self.members, place=self.place, bytes_each=bytes_each)
 
-    def mean_fields(self, inputs: Array) -> Array:
-        """μ of (samples, values) inputs, as (samples, values)."""
-        fields = self.place.empty(inputs.shape[0], self.output_pca.mean.shape[0])
-        for rows in _blocks(inputs.shape[0], _ROWS):
+    def encode(self, inputs: Array) -> Array:
+        """Latents F_A(a) of (samples, values) inputs."""
+        x = self.place.empty(inputs.shape[0], self.input_pca.n_components)
+        for rows in _blocks(inputs.shape[0], _ENCODED_ROWS):
+            x[rows, :] = self.input_pca.encode(_padded(inputs[rows, :]))[: rows.stop - rows.start, :]
+        return x
+
+    def mean_fields(self, x: Array) -> Array:
+        """μ for (samples, latent) inputs, as (samples, values)."""
+        fields = self.place.empty(x.shape[0], self.output_pca.mean.shape[0])
+        for rows in _blocks(x.shape[0], _ROWS):
             total = 0.0
-            for latents in self._latents(inputs[rows, :]):
+            for latents in self._latents(x[rows, :]):
                 total = total + latents
             mean = self.output_pca.decode(total / len(self.members))
             fields[rows, :] = mean[: rows.stop - rows.start, :]
         return fields
 
-    def field_blocks(self, inputs: Array) -> Iterator[tuple[slice, Array, Array]]:
-        """Yield (rows, μ, σ) for blocks of the (samples, values) inputs."""
+    def field_blocks(self, x: Array) -> Iterator[tuple[slice, Array, Array]]:
+        """Yield (rows, μ, σ) for blocks of the (samples, latent) inputs."""
         size = max(_TILE, _FIELD_BYTES // (8 * self.output_pca.mean.shape[0]) // _TILE * _TILE)
-        for outer in _blocks(inputs.shape[0], _ROWS):
-            latents = self.place.xp.stack(list(self._latents(inputs[outer, :])))
+        for outer in _blocks(x.shape[0], _ROWS):
+            latents = self.place.xp.stack(list(self._latents(x[outer, :])))
             for start in range(0, outer.stop - outer.start, size):
                 mean, std = self._mean_and_std(latents[:, start : min(start + size, latents.shape[1]), :])
                 rows = slice(outer.start + start, min(outer.start + start + size, outer.stop))
                 count = rows.stop - rows.start
                 yield rows, mean[:count, :], std[:count, :]
 
-    def _latents(self, inputs: Array) -> Iterator[Array]:
-        """Yield each member's output latents of (samples, values) inputs, padded to whole tiles."""
-        x = self.input_pca.encode(_padded(inputs))
-        return self.over_members(lambda member: member(x), x.shape[0])
+    def _latents(self, x: Array) -> Iterator[Array]:
+        """Yield each member's output latents of (samples, latent) inputs, padded to whole tiles."""
+        padded = _padded(x)
+        return self.over_members(lambda member: member(padded), padded.shape[0])
 
     def _mean_and_std(self, latents: Array) -> tuple[Array, Array]:
         """μ and σ of (members, samples, latent) predictions."""

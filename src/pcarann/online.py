@@ -20,6 +20,7 @@ without new data cannot blow up. The sum over rows does not depend on their orde
                     Paper: keeps P itself, which loses symmetry and positivity over many updates.
     dual,   p > n:  keeps √D H, √D R and the Cholesky factor of √D HHᵀ√D + λI, extended by each block; the p × p
                     matrix is never formed. A stream that outgrows the features switches to the primal.
+                    The rows stay in the blocks in which they came, so that taking in a few copies none of the many.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ class Primal:
 class Dual:
     """The rows themselves and the Cholesky factor of their Gram matrix, n × n."""
 
-    rows: Array
-    """√D H, (samples, features)"""
+    blocks: tuple[Array, ...]
+    """√D H, (samples, features), cut into blocks of rows"""
     residuals: Array
     """√D R, (samples, outputs)"""
     lower: Array
@@ -73,33 +74,52 @@ class Dual:
     @classmethod
     def of(cls, rows: Array, residuals: Array, ridge: float) -> Dual:
         """Factor the Gram matrix of weighted rows."""
-        return cls(rows, residuals, _positive(rows @ rows.T + ridge * place_of(rows).eye(rows.shape[0])))
+        return cls((rows,), residuals, _positive(rows @ rows.T + ridge * place_of(rows).eye(rows.shape[0])))
+
+    @property
+    def samples(self) -> int:
+        """n"""
+        return int(self.lower.shape[0])
 
     @property
     def correction(self) -> Array:
         """V − V₀"""
-        return self.rows.T @ solve_cholesky(self.lower, self.residuals)
+        return self._transposed_times(solve_cholesky(self.lower, self.residuals))
 
     def updated(self, rows: Array, residuals: Array, fade: float, ridge: float) -> Dual:
         """Fade the old rows by `fade` and append weighted new ones."""
         place = place_of(rows)
         xp = place.xp
-        lower, old, kept = self.lower, self.rows, self.residuals
+        lower, old, kept = self.lower, self.blocks, self.residuals
         if fade != 1.0:
             gram = lower @ lower.T
             lower = _positive(fade * gram + (1.0 - fade) * ridge * place.eye(gram.shape[0]))
-            old, kept = fade**0.5 * old, fade**0.5 * kept
+            old, kept = tuple(fade**0.5 * block for block in old), fade**0.5 * kept
         # [L 0; S L'] with S = (new rows · old rowsᵀ) L⁻ᵀ and L' L'ᵀ what the new block leaves.
-        cross = solve_lower(lower, old @ rows.T).T
+        cross = solve_lower(lower, xp.concat([block @ rows.T for block in old], axis=0)).T
         corner = _positive(rows @ rows.T - cross @ cross.T + ridge * place.eye(rows.shape[0]))
         top = xp.concat([lower, place.zeros(lower.shape[0], rows.shape[0])], axis=1)
         extended = xp.concat([top, xp.concat([cross, corner], axis=1)], axis=0)
-        return Dual(xp.concat([old, rows]), xp.concat([kept, residuals]), extended)
+        return Dual(_appended(old, rows), xp.concat([kept, residuals], axis=0), extended)
 
     def to_primal(self, ridge: float) -> Primal:
         """Return the same rows as sums."""
-        information = self.rows.T @ self.rows + ridge * place_of(self.rows).eye(self.rows.shape[1])
-        return Primal(information, self.rows.T @ self.residuals)
+        gram = sum((block.T @ block for block in self.blocks), ridge * place_of(self.lower).eye(self._features))
+        return Primal(gram, self._transposed_times(self.residuals))
+
+    @property
+    def _features(self) -> int:
+        return int(self.blocks[0].shape[1])
+
+    def _transposed_times(self, matrix: Array) -> Array:
+        """(√D H)ᵀ times a (samples, outputs) matrix"""
+        total: Array = 0.0
+        start = 0
+        for block in self.blocks:
+            stop = start + block.shape[0]
+            total = total + block.T @ matrix[start:stop, :]
+            start = stop
+        return total
 
 
 @dataclass(frozen=True)
@@ -147,7 +167,7 @@ class RecursiveLeastSquares:
             ages = _age_weights(count, forgetting, place)[:, None]
             features, residuals = features * ages, residuals * ages
         state = self.state
-        if isinstance(state, Dual) and state.rows.shape[0] + count > width:
+        if isinstance(state, Dual) and state.samples + count > width:
             state = state.to_primal(self.ridge)
         return replace(self, state=state.updated(features, residuals, forgetting**count, self.ridge))
 
@@ -187,9 +207,13 @@ class Adaptation:
             place.xp.concat([forgetting ** (0.5 * x.shape[0]) * self.weights, ages], axis=0),
         )
 
-    def readouts(self) -> list[Array]:
+    def readouts(self, ensemble: Ensemble) -> list[Array]:
         """The adapted readout of each member."""
-        return [learner.readout for learner in self.learners]
+
+        def readout(member: Member) -> Array:
+            return self.learners[member.features.layers.member].readout
+
+        return list(ensemble.over_members(readout, self.x.shape[0]))
 
     @classmethod
     def _of(cls, learners: Iterator[RecursiveLeastSquares], x: Array, weights: Array) -> Adaptation:
@@ -205,6 +229,15 @@ def batch_refit(ensemble: Ensemble, x: Array, y: Array, *, ridge: float) -> Ense
         return fit_readout(member.features(x), y, ridge)[0]
 
     return ensemble.with_readouts(list(ensemble.over_members(refit, x.shape[0])))
+
+
+def _appended(blocks: tuple[Array, ...], rows: Array) -> tuple[Array, ...]:
+    """Append rows as a block; a block that is no longer than the next is merged with it, so that there are few."""
+    joined = [*blocks, rows]
+    while len(joined) > 1 and joined[-2].shape[0] <= joined[-1].shape[0]:
+        last = joined.pop()
+        joined[-1] = place_of(last).xp.concat([joined[-1], last], axis=0)
+    return tuple(joined)
 
 
 def _age_weights(count: int, forgetting: float, place: Place) -> Array:

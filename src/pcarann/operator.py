@@ -15,7 +15,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -33,27 +33,14 @@ from pcarann.conformal import (
     samples_needed,
 )
 from pcarann.ensemble import Ensemble, Tick
+from pcarann.novelty import Novelty
 from pcarann.online import Adaptation, Start, batch_refit
 from pcarann.pca import PCA
 from pcarann.refine import Refinement
-from pcarann.training import Fitted, Settings, latent_distance, train
+from pcarann.training import Fitted, Settings, train
 from pcarann.validation import check_fields, check_number, check_pair_lengths
 
-__all__ = ["Novelty", "PCARaNN"]
-
-_FAR = 3.0  # times the farthest training sample
-_NOVELTY_ROWS = 256  # samples at a time
-_REAL_RESIDUAL = 1e-3  # share of a field that its modes may miss before it counts as new
-
-
-@dataclass(frozen=True)
-class Novelty:
-    """Distance of inputs from the training data, (samples,) each, in units of the farthest training sample."""
-
-    residual: Array
-    """What the input modes miss of the field, ‖a − G(F(a))‖"""
-    distance: Array
-    """Distance of the latents from their centre, each coordinate in units of its spread"""
+__all__ = ["PCARaNN"]
 
 
 class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -157,11 +144,10 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Array, return_std: bool = False) -> Any:
         """Predict output fields û = G(Φ(F(a))), the mean over the members; with their standard deviation if asked."""
         fitted = self._require_fitted()
-        inputs = self._inputs(X, fitted)
-        _warn_if_far(fitted, inputs)
+        x = self._near_latents(X, fitted)
         if not return_std:
-            return _like(X, fitted.ensemble.mean_fields(inputs), fitted.ensemble.output_pca.grid)
-        mean, std = _mean_and_std(fitted.ensemble, inputs)
+            return _like(X, fitted.ensemble.mean_fields(x), fitted.ensemble.output_pca.grid)
+        mean, std = _mean_and_std(fitted.ensemble, x)
         grid = fitted.ensemble.output_pca.grid
         return _like(X, mean, grid), _like(X, std, grid)
 
@@ -188,7 +174,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         place = fitted.ensemble.place
         floor = max(RELATIVE_FLOOR * _field_size(fitted), np.finfo(float).tiny)
         scores = place.empty(*outputs.shape)
-        for rows, mean, std in fitted.ensemble.field_blocks(inputs):
+        for rows, mean, std in fitted.ensemble.field_blocks(fitted.ensemble.encode(inputs)):
             scores[rows, :] = nonconformity_scores(mean, std, outputs[rows, :], floor)
         self._fitted = replace(fitted, calibration=Calibration.of(scores, floor), stale=False)
         return self
@@ -203,7 +189,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise NotFittedError(
                 "The calibration is stale, since partial_fit changed the model after it: call calibrate(X, y) again."
             )
-        inputs = self._inputs(X, fitted)
+        x = self._near_latents(X, fitted)
         quantile = fitted.calibration.quantile(alpha, method)
         if quantile == np.inf:
             points = int(fitted.ensemble.output_pca.mean.shape[0])
@@ -212,8 +198,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 f"method={method!r}: {samples_needed(alpha, points, method)} are needed. Intervals are infinite.",
                 stacklevel=2,
             )
-        _warn_if_far(fitted, inputs)
-        mean, std = _mean_and_std(fitted.ensemble, inputs)
+        mean, std = _mean_and_std(fitted.ensemble, x)
         half = fitted.calibration.half_width(std, quantile)
         grid = fitted.ensemble.output_pca.grid
         return Band(*(_like(X, fields, grid) for fields in (mean, std, mean - half, mean + half)))
@@ -236,7 +221,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         adaptation = start.update(ensemble, x, latent, forgetting=settings.forgetting)
         self._fitted = replace(
             fitted,
-            ensemble=ensemble.with_readouts(adaptation.readouts()),
+            ensemble=ensemble.with_readouts(adaptation.readouts(ensemble)),
             adaptation=adaptation,
             n_adapted=fitted.n_adapted + int(x.shape[0]),
             stale=fitted.calibration is not None,
@@ -266,8 +251,9 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def novelty(self, X: Array) -> Novelty:
         """How far inputs lie from the training data, per sample; predictions far above 1 are extrapolations."""
         fitted = self._require_fitted()
-        residual, distance = _novelty(fitted, self._inputs(X, fitted))
-        return Novelty(_like(X, residual, ()), _like(X, distance, ()))
+        inputs, ensemble = self._inputs(X, fitted), fitted.ensemble
+        found = fitted.reach.novelty(ensemble.input_pca, fitted.x, inputs, ensemble.encode(inputs))
+        return Novelty(_like(X, found.residual, ()), _like(X, found.distance, ()))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, atomically; `pcarann.load` reads it back."""
@@ -349,6 +335,13 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         ensemble = fitted.ensemble
         return check_fields(X, "X", ensemble.place, grid=ensemble.input_pca.grid)[0]
 
+    def _near_latents(self, X: Array, fitted: Fitted) -> Array:
+        """Latents of checked inputs, with a warning where these lie far from the training data."""
+        inputs, ensemble = self._inputs(X, fitted), fitted.ensemble
+        x = ensemble.encode(inputs)
+        fitted.reach.warn_if_far(ensemble.input_pca, fitted.x, inputs, x)
+        return x
+
     def _pair(self, X: Array, y: Array, fitted: Fitted) -> tuple[Array, Array]:
         ensemble = fitted.ensemble
         inputs = self._inputs(X, fitted)
@@ -363,37 +356,10 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return inputs, outputs
 
 
-def _novelty(fitted: Fitted, inputs: Array) -> tuple[Array, Array]:
-    """Residual and latent distance of (samples, values) inputs, relative to the training inputs' largest."""
-    pca, place = fitted.ensemble.input_pca, fitted.ensemble.place
-    # A training set that its modes hold entirely has a residual of rounding alone: compare with the data's size too.
-    floor = _REAL_RESIDUAL * math.sqrt(pca.energy / fitted.x.shape[0])
-    reach = max(fitted.reach[0], floor) or 1.0, fitted.reach[1] or 1.0
-    residual, distance = place.empty(inputs.shape[0]), place.empty(inputs.shape[0])
-    for start in range(0, inputs.shape[0], _NOVELTY_ROWS):
-        rows = slice(start, min(start + _NOVELTY_ROWS, inputs.shape[0]))
-        x = pca.encode(inputs[rows, :])
-        residual[rows] = pca.residual(inputs[rows, :], x) / reach[0]
-        distance[rows] = latent_distance(x, fitted.x) / reach[1]
-    return residual, distance
-
-
-def _warn_if_far(fitted: Fitted, inputs: Array) -> None:
-    residual, distance = _novelty(fitted, inputs)
-    xp = fitted.ensemble.place.xp
-    far = int(xp.sum(xp.astype((residual > _FAR) | (distance > _FAR), xp.int64)))
-    if far:
-        warnings.warn(
-            f"{far} of {inputs.shape[0]} inputs lie more than {_FAR:g} times as far from the training data as any "
-            "training sample: these predictions are extrapolations (see novelty).",
-            stacklevel=3,
-        )
-
-
-def _mean_and_std(ensemble: Ensemble, inputs: Array) -> tuple[Array, Array]:
-    shape = (inputs.shape[0], ensemble.output_pca.mean.shape[0])
+def _mean_and_std(ensemble: Ensemble, x: Array) -> tuple[Array, Array]:
+    shape = (x.shape[0], ensemble.output_pca.mean.shape[0])
     mean, std = ensemble.place.empty(*shape), ensemble.place.empty(*shape)
-    for rows, block_mean, block_std in ensemble.field_blocks(inputs):
+    for rows, block_mean, block_std in ensemble.field_blocks(x):
         mean[rows, :], std[rows, :] = block_mean, block_std
     return mean, std
 

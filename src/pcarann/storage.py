@@ -21,6 +21,7 @@ from pcarann.conformal import Calibration
 from pcarann.ensemble import Ensemble, Member
 from pcarann.features import HiddenLayers, RandomFeatures
 from pcarann.files import atomic_writer
+from pcarann.novelty import Reach
 from pcarann.online import Adaptation, Dual, Primal, RecursiveLeastSquares
 from pcarann.operator import PCARaNN
 from pcarann.pca import PCA
@@ -147,7 +148,7 @@ def _describe(model: PCARaNN, fitted: Fitted) -> tuple[dict[str, Any], Tensors]:
         "reports": [asdict(m.report) for m in members],
         "refinement": None if fitted.refinement is None else asdict(fitted.refinement),
         "seconds": fitted.seconds,
-        "reach": fitted.reach,
+        "reach": (fitted.reach.residual, fitted.reach.distance),
         "kept_weights": members[0].features.weights is not None,
         "n_adapted": fitted.n_adapted,
         "stale": fitted.stale,
@@ -214,7 +215,7 @@ def _rebuild(description: dict[str, Any], tensors: Tensors, place: Place) -> PCA
         energy_scales=(float(energy1), float(energy2)),
         refinement=None if refinement is None else Refinement(**_tupled(refinement)),
         seconds=dict(description["seconds"]),
-        reach=(float(description["reach"][0]), float(description["reach"][1])),
+        reach=Reach(float(description["reach"][0]), float(description["reach"][1])),
         adaptation=_rebuild_adaptation(description["adaptation"], ensemble, tensor),
         n_adapted=int(description["n_adapted"]),
         stale=bool(description["stale"]),

@@ -20,6 +20,7 @@ from pcarann.arrays import Array, Place, place_of, single_threaded
 from pcarann.conformal import Calibration
 from pcarann.ensemble import Ensemble, Tick, fit_members
 from pcarann.features import HiddenLayers, anchor_features
+from pcarann.novelty import Reach
 from pcarann.online import Adaptation, Start
 from pcarann.pca import PCA, fit_pca
 from pcarann.random import permutation
@@ -34,12 +35,11 @@ from pcarann.validation import (
     check_weights,
 )
 
-__all__ = ["Fitted", "Settings", "latent_distance", "train"]
+__all__ = ["Fitted", "Settings", "train"]
 
 INNER_SHARE = 0.8
 _SPLIT_STREAM = (-3,)
 _FEWEST_TO_REFINE = 5
-_REACH_ROWS = 128  # samples at a time, so that no copy of all fields is made
 _SMALL = 1_000_000  # numbers in a feature matrix that one core handles as fast as several
 
 
@@ -55,8 +55,7 @@ class Fitted:
     energy_scales: tuple[float, float]
     refinement: Refinement | None
     seconds: dict[str, float]
-    reach: tuple[float, float]
-    """Largest PCA residual and latent distance of the training inputs"""
+    reach: Reach
     adaptation: Adaptation | None = None
     n_adapted: int = 0
     calibration: Calibration | None = None
@@ -172,7 +171,7 @@ def train(
         energy_scales,
         refinement,
         clock.seconds,
-        _reach(pcas[0], inputs, x, inner),
+        Reach.of(pcas[0], inputs, x, range(x.shape[0]) if inner is None else [*inner[0], *inner[1]]),
     )
 
 
@@ -199,26 +198,6 @@ def _fit_pca_on(
     pca, codes = fit_pca(place.xp.take(fields, rows[0], axis=0), n_components, grid=grid, weights=weights, name=name)
     others = pca.encode(place.xp.take(fields, rows[1], axis=0))
     return pca, place.xp.concat([codes, others], axis=0)
-
-
-def latent_distance(x: Array, training: Array) -> Array:
-    """Root mean square of latents in units of the training latents' size, (samples,): about 1 inside the data."""
-    xp = place_of(x).xp
-    size = xp.sqrt(xp.mean(training**2, axis=0))
-    return xp.sqrt(xp.mean((x / xp.where(size > 0, size, xp.ones_like(size))) ** 2, axis=1))
-
-
-def _reach(pca: PCA, inputs: Array, x: Array, inner: tuple[list[int], list[int]] | None) -> tuple[float, float]:
-    """How far the training inputs themselves reach from the modes and from the centre."""
-    place = place_of(x)
-    order = range(x.shape[0]) if inner is None else [*inner[0], *inner[1]]  # the order of the latents
-    farthest = 0.0
-    for start in range(0, len(order), _REACH_ROWS):
-        stop = min(start + _REACH_ROWS, len(order))
-        rows = place.xp.asarray(list(order[start:stop]), device=place.device)
-        residual = pca.residual(place.xp.take(inputs, rows, axis=0), x[start:stop, :])
-        farthest = max(farthest, float(place.xp.max(residual)))
-    return farthest, float(place.xp.max(latent_distance(x, x)))
 
 
 def _refine(

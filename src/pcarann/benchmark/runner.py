@@ -316,7 +316,7 @@ _SNAPSHOTS = {"navier_stokes": [0, 4, 9], "backward_heat": [0, 9, 19]}
 
 def _recursive(start: Recursion, ensemble: Any, x: Any, y: Any) -> tuple[list[Any], float]:
     begun = time.perf_counter()
-    readouts = start.update(ensemble, x, y, forgetting=1.0).readouts()
+    readouts = start.update(ensemble, x, y, forgetting=1.0).readouts(ensemble)
     ensemble.place.wait()
     return readouts, time.perf_counter() - begun
 
