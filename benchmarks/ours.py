@@ -157,7 +157,7 @@ def _batch_refit(case: Case, model: PCARaNN, x: Any, y: Any, adapted: list[Any])
     old = [member.features(fitted.x) for member in ensemble.members]
 
     def refit(member: Any, ridge: float) -> Any:
-        return fit_readout(concat([old[member.features.layers.member], member.features(x)], axis=0), both, ridge)[0]
+        return fit_readout(concat([old[member.features.member], member.features(x)], axis=0), both, ridge)[0]
 
     def batch(ridge: float) -> list[Any]:
         return list(ensemble.over_members(lambda member: refit(member, ridge), both.shape[0]))

@@ -14,16 +14,22 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from pcarann.arrays import Array, Place, concurrently, contiguous, place_of
-from pcarann.features import HiddenLayers, RandomFeatures, anchor_features
+from pcarann.features import HiddenLayers, Latent, RandomFeatures, anchor_features
+from pcarann.group import Group
+from pcarann.kernel import KernelFeatures, landmark_features
 from pcarann.pca import PCA
-from pcarann.readout import ReadoutReport, fit_readout
+from pcarann.readout import Block, ReadoutReport, Sums, fit_readout, fit_streamed_readout
+from pcarann.ridge import Criterion, choose_ridge, spectrum_of_rows, spectrum_of_sums
 
-__all__ = ["Ensemble", "Member", "fit_members"]
+__all__ = ["Ensemble", "Features", "KernelMap", "Member", "RandomMap", "fit_members", "resolve_ridge"]
 
 Tick = Callable[[str, int, int | None], None]
 """Progress: (stage, steps done, steps in all where known)."""
 
 Result = TypeVar("Result")
+
+Features = RandomFeatures | KernelFeatures
+"""A feature map h of one member"""
 
 _ROWS = 2048  # samples at a time through the hidden layers
 _ENCODED_ROWS = 256  # fields at a time through the PCA, which makes a centred copy of them
@@ -35,12 +41,56 @@ _KEPT_WEIGHT_BYTES = 1 << 28  # hidden weights stay in memory up to here, and ar
 
 
 @dataclass(frozen=True)
-class Member:
-    """One random feature map with its fitted readout."""
+class RandomMap:
+    """How members are made of two random layers."""
 
-    features: RandomFeatures
+    layers: HiddenLayers
+    scales: tuple[float, float]
+    latent: Latent
+
+    def features(self, member: int, x: Array) -> tuple[RandomFeatures, Array]:
+        """The map of a member, anchored at (samples, latent) training latents, and its features of them."""
+        return anchor_features(replace(self.layers, member=member), x, self.scales, self.latent)
+
+    def working_bytes(self, rows: int, anchored: int) -> int:
+        """Memory of the fit of one member to so many rows at a time."""
+        size, n1, n2 = self.layers.sizes
+        return 8 * n1 * (size + n2) + 4 * 8 * rows * (n1 + n2 + size)
+
+
+@dataclass(frozen=True)
+class KernelMap:
+    """How members are made of a kernel."""
+
+    seed: int
+    length: float
+    """In medians of the distance between training latents"""
+    latent: Latent
+
+    def features(self, member: int, x: Array) -> tuple[KernelFeatures, Array]:
+        """The map of a member, its landmarks among (samples, latent) training latents, and its features of them."""
+        made = self.made(member, x)
+        return made, made(x)
+
+    def made(self, member: int, x: Array) -> KernelFeatures:
+        """The map of a member alone."""
+        return landmark_features(x, self.length, member=member, seed=self.seed, latent=self.latent)
+
+    def working_bytes(self, rows: int, anchored: int) -> int:
+        """Memory of the fit of one member to so many rows at a time."""
+        return 4 * 8 * (rows + anchored) * anchored
+
+
+FeatureMap = RandomMap | KernelMap
+
+
+@dataclass(frozen=True)
+class Member:
+    """One feature map with its fitted readout."""
+
+    features: Features
     readout: Array
-    """V, (n₁ + n₂, output latent)"""
+    """V, (features, output latent)"""
     report: ReadoutReport
 
     def __call__(self, x: Array) -> Array:
@@ -55,16 +105,15 @@ class Ensemble:
     input_pca: PCA
     output_pca: PCA
     members: tuple[Member, ...]
+    group: Group | None = None
+    """Symmetry of the problem, where one is known"""
+    averaged: tuple[int, ...] = (0,)
+    """Elements of the group over which predictions are averaged"""
 
     @property
     def place(self) -> Place:
         """Where all arrays of the ensemble live."""
         return place_of(self.output_pca.mean)
-
-    @property
-    def scales(self) -> tuple[float, float]:
-        """(r₁, r₂), shared by all members."""
-        return self.members[0].features.scales
 
     def with_readouts(self, readouts: list[Array]) -> Ensemble:
         """Return the same ensemble with other readouts, one per member."""
@@ -73,7 +122,7 @@ class Ensemble:
 
     def over_members(self, function: Callable[[Member], Result], samples: int) -> Iterator[Result]:
         """Yield function(member) in order, where the function makes features of that many samples."""
-        bytes_each = _working_bytes(self.members[0].features.layers.sizes, samples)
+        bytes_each = self.members[0].features.working_bytes(samples)
         return concurrently(function, self.members, place=self.place, bytes_each=bytes_each)
 
     def encode(self, inputs: Array) -> Array:
@@ -83,20 +132,38 @@ class Ensemble:
             x[rows, :] = self.input_pca.encode(_padded(inputs[rows, :]))[: rows.stop - rows.start, :]
         return x
 
-    def mean_fields(self, x: Array) -> Array:
-        """μ for (samples, latent) inputs, as (samples, values)."""
-        fields = self.place.empty(x.shape[0], self.output_pca.mean.shape[0])
-        for rows in _blocks(x.shape[0], _ROWS):
-            total = 0.0
-            for latents in self._latents(x[rows, :]):
-                total = total + latents
-            mean = self.output_pca.decode(total / len(self.members))
-            fields[rows, :] = mean[: rows.stop - rows.start, :]
+    def orbit(self, inputs: Array) -> list[Array]:
+        """Latents of the inputs, moved by each element that predictions are averaged over, the identity first."""
+        group = self.group
+        return [self.encode(inputs if group is None or g == 0 else group.move_inputs(inputs, g)) for g in self.averaged]
+
+    def mean_fields(self, orbit: list[Array]) -> Array:
+        """μ for the latents of an orbit, as (samples, values)."""
+        fields = self.place.zeros(orbit[0].shape[0], self.output_pca.mean.shape[0])
+        for g, x in zip(self.averaged, orbit, strict=True):
+            for rows in _blocks(x.shape[0], _ROWS):
+                total = 0.0
+                for latents in self._latents(x[rows, :]):
+                    total = total + latents
+                mean = self.output_pca.decode(total / len(self.members))
+                fields[rows, :] += self._moved_back(mean[: rows.stop - rows.start, :], g)
+        fields /= len(orbit)
         return fields
 
-    def field_blocks(self, x: Array) -> Iterator[tuple[slice, Array, Array]]:
-        """Yield (rows, μ, σ) for blocks of the (samples, latent) inputs."""
-        size = max(_TILE, _FIELD_BYTES // (8 * self.output_pca.mean.shape[0]) // _TILE * _TILE)
+    def field_blocks(self, orbit: list[Array]) -> Iterator[tuple[slice, Array, Array]]:
+        """Yield (rows, μ, σ) for blocks of the latents of an orbit."""
+        values = self.output_pca.mean.shape[0]
+        if len(orbit) == 1:
+            size = max(_TILE, _FIELD_BYTES // (8 * values) // _TILE * _TILE)
+            yield from self._blocks_alone(orbit[0], size)
+            return
+        size = max(1, _FIELD_BYTES // (8 * values * len(self.members)))
+        for start in range(0, orbit[0].shape[0], size):
+            rows = slice(start, min(start + size, orbit[0].shape[0]))
+            yield rows, *_spread(self._averaged_members([x[rows, :] for x in orbit]))
+
+    def _blocks_alone(self, x: Array, size: int) -> Iterator[tuple[slice, Array, Array]]:
+        """Yield (rows, μ, σ) without a symmetry: the spread is summed over deviations of latents."""
         for outer in _blocks(x.shape[0], _ROWS):
             latents = self.place.xp.stack(list(self._latents(x[outer, :])))
             for start in range(0, outer.stop - outer.start, size):
@@ -104,6 +171,22 @@ class Ensemble:
                 rows = slice(outer.start + start, min(outer.start + start + size, outer.stop))
                 count = rows.stop - rows.start
                 yield rows, mean[:count, :], std[:count, :]
+
+    def _averaged_members(self, orbit: list[Array]) -> Array:
+        """Each member's fields, averaged over the group: (members, samples, values)."""
+        samples = orbit[0].shape[0]
+        fields = self.place.zeros(len(self.members), samples, self.output_pca.mean.shape[0])
+        for g, x in zip(self.averaged, orbit, strict=True):
+            for k, latents in enumerate(self._latents(x)):
+                fields[k, :, :] += self._moved_back(self.output_pca.decode(latents[:samples, :]), g)
+        fields /= len(orbit)
+        return fields
+
+    def _moved_back(self, fields: Array, element: int) -> Array:
+        """Undo an element on (samples, values) outputs."""
+        if self.group is None or element == 0:
+            return fields
+        return self.group.move_outputs(fields, self.group.inverse(element))
 
     def _latents(self, x: Array) -> Iterator[Array]:
         """Yield each member's output latents of (samples, latent) inputs, padded to whole tiles."""
@@ -127,36 +210,72 @@ class Ensemble:
 
 
 def fit_members(
-    layers: HiddenLayers,
+    feature_map: FeatureMap,
     x: Array,
     y: Array,
-    scales: tuple[float, float],
     *,
+    anchored: int,
     n_members: int,
     ridge: float,
     tick: Tick = lambda stage, done, total: None,
 ) -> tuple[Member, ...]:
-    """Fit members 0, …, K − 1 to (samples, latent) inputs and outputs, at shared scales."""
-    size, n1, n2 = layers.sizes
-    weight_bytes = 8 * n1 * (size + n2)
-    keep = n_members * weight_bytes <= _KEPT_WEIGHT_BYTES
+    """Fit members 0, …, K − 1 to (samples, latent) inputs and outputs.
+
+    The first `anchored` rows are the samples themselves, which set anchors and landmarks; those after are copies
+    under a symmetry, and are streamed.
+    """
 
     def fit_member(k: int) -> Member:
-        features, H = anchor_features(replace(layers, member=k), x, scales)
-        readout, report = fit_readout(H, y, ridge)
-        return Member(features if keep else replace(features, weights=None), contiguous(readout), report)
+        features, H = feature_map.features(k, x[:anchored, :])
+        if x.shape[0] == anchored:
+            readout, report = fit_readout(H, y, ridge)
+        else:
+            del H
+            readout, report = fit_streamed_readout(lambda: _stream(features, x, y), ridge)
+        return Member(_forgetful(features, n_members), contiguous(readout), report)
 
     members = []
-    bytes_each = _working_bytes(layers.sizes, x.shape[0])
+    bytes_each = feature_map.working_bytes(min(int(x.shape[0]), max(anchored, _ROWS)), anchored)
     for member in concurrently(fit_member, range(n_members), place=place_of(x), bytes_each=bytes_each):
         members.append(member)
         tick("fitting members", len(members), n_members)
     return tuple(members)
 
 
-def _working_bytes(sizes: tuple[int, int, int], samples: int) -> int:
-    """Memory of one member at work: its hidden weights, its features and three copies of their size."""
-    return 8 * sizes[1] * (sizes[0] + sizes[2]) + 4 * 8 * samples * (sizes[1] + sizes[2])
+def resolve_ridge(feature_map: FeatureMap, x: Array, y: Array, *, anchored: int, ridge: float | Criterion) -> float:
+    """Return the ridge, chosen on member 0 where a criterion is given: the members differ by chance alone."""
+    if not isinstance(ridge, str):
+        return ridge
+    features, H = feature_map.features(0, x[:anchored, :])
+    if x.shape[0] == anchored:
+        return choose_ridge(spectrum_of_rows(H, y), ridge)
+    return choose_ridge(spectrum_of_sums(Sums.of(_stream(features, x, y))), ridge)
+
+
+def _stream(features: Features, x: Array, y: Array) -> Iterator[Block]:
+    for start in range(0, x.shape[0], _ROWS):
+        rows = slice(start, min(start + _ROWS, x.shape[0]))
+        yield features(x[rows, :]), y[rows, :]
+
+
+def _forgetful(features: Features, n_members: int) -> Features:
+    """Drop hidden weights where those of all members would not fit: they can be drawn again."""
+    if not isinstance(features, RandomFeatures):
+        return features
+    size, n1, n2 = features.layers.sizes
+    keep = n_members * 8 * n1 * (size + n2) <= _KEPT_WEIGHT_BYTES
+    return features if keep else replace(features, weights=None)
+
+
+def _spread(fields: Array) -> tuple[Array, Array]:
+    """Mean and standard deviation over the members of (members, samples, values) fields."""
+    xp = place_of(fields).xp
+    mean = xp.mean(fields, axis=0)
+    if fields.shape[0] == 1:
+        return mean, xp.zeros_like(mean)
+    fields -= mean
+    fields *= fields
+    return mean, xp.sqrt(xp.sum(fields, axis=0) / (fields.shape[0] - 1))
 
 
 def _blocks(n: int, size: int) -> Iterator[slice]:

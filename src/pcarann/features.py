@@ -6,18 +6,24 @@ The weights are uniform in [−1, 1]. Each neuron's shift c is a quantile of its
 samples, at a level drawn once, uniform in [0.1, 0.9], so that every neuron bends where there are data.
 Both layers feed the readout: the second does not hide the first (the paper's skip connection).
 
+Two options go past the paper. Relevance weights w multiply the latents on their way into the first layer, since
+isotropic weights W⁽¹⁾ spend themselves on coordinates that do not matter; and a linear term hands the latents
+themselves to the readout, each in units of its spread s, so that linear physics costs no neurons:
+
+    h = (h⁽¹⁾(w ⊙ x), h⁽²⁾, x / s).
+
 In memory a neuron's values over all samples are contiguous, because they are sorted for its quantile: matrices of
 features are made as (neurons, samples) and handed out transposed.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pcarann.arrays import Array, Place, place_of, row_quantiles, tanh_inplace
 from pcarann.random import uniform
 
-__all__ = ["HiddenLayers", "RandomFeatures", "anchor_features", "layer_output"]
+__all__ = ["HiddenLayers", "Latent", "RandomFeatures", "anchor_features", "layer_output"]
 
 LOWEST_LEVEL, HIGHEST_LEVEL = 0.1, 0.9
 
@@ -50,6 +56,31 @@ class HiddenLayers:
 
 
 @dataclass(frozen=True)
+class Latent:
+    """What is done to the latents before the layers, and beside them."""
+
+    relevance: Array | None = None
+    """w, (latent,), or a whole metric R, (latent, latent), with Rᵀx in the place of w ⊙ x; None for 1"""
+    linear: Array | None = None
+    """1 / s, (latent,), of the linear term; None without one"""
+
+    def weighted(self, latents: Array) -> Array:
+        """w ⊙ x of (samples, latent) rows"""
+        if self.relevance is None:
+            return latents
+        return latents * self.relevance if self.relevance.ndim == 1 else latents @ self.relevance
+
+    def neurons(self, sizes: tuple[int, int, int], latents: Array) -> tuple[Array, tuple[slice, slice]]:
+        """Memory for (features, samples), the linear term in its place, and the rows of the two layers."""
+        size, n1, n2 = sizes
+        extra = 0 if self.linear is None else size
+        made = place_of(latents).empty(n1 + n2 + extra, latents.shape[0])
+        if self.linear is not None:
+            made[n1 + n2 :, :] = (latents * self.linear).T
+        return made, (slice(0, n1), slice(n1, n1 + n2))
+
+
+@dataclass(frozen=True)
 class RandomFeatures:
     """The feature map h of one member, ready to be evaluated."""
 
@@ -60,15 +91,30 @@ class RandomFeatures:
     """c⁽¹⁾, c⁽²⁾, (width,) each"""
     weights: tuple[Array, Array] | None = None
     """W⁽¹⁾, W⁽²⁾ where they are kept in memory; drawn anew where they are not"""
+    latent: Latent = field(default_factory=Latent)
 
     def __call__(self, latents: Array) -> Array:
-        """Return h of (samples, latent) rows as (samples, n₁ + n₂)."""
+        """Return h of (samples, latent) rows as (samples, features)."""
         first, second = self.hidden_weights()
-        width = self.layers.sizes[1]
-        neurons = place_of(latents).empty(width + self.layers.sizes[2], latents.shape[0])
-        neurons[:width, :] = layer_output(first @ latents.T, self.anchors[0], self.scales[0])
-        neurons[width:, :] = layer_output(second @ neurons[:width, :], self.anchors[1], self.scales[1])
+        neurons, rows = self.latent.neurons(self.layers.sizes, latents)
+        neurons[rows[0], :] = layer_output(first @ self.latent.weighted(latents).T, self.anchors[0], self.scales[0])
+        neurons[rows[1], :] = layer_output(second @ neurons[rows[0], :], self.anchors[1], self.scales[1])
         return neurons.T
+
+    @property
+    def member(self) -> int:
+        """Which member of the ensemble these are."""
+        return self.layers.member
+
+    @property
+    def count(self) -> int:
+        """The number of features, p."""
+        return sum(self.layers.sizes[1:]) + (self.layers.sizes[0] if self.latent.linear is not None else 0)
+
+    def working_bytes(self, samples: int) -> int:
+        """Memory of one member at work: its hidden weights, its features and three copies of their size."""
+        size, n1, n2 = self.layers.sizes
+        return 8 * n1 * (size + n2) + 4 * 8 * samples * self.count
 
     def hidden_weights(self) -> tuple[Array, Array]:
         """W⁽¹⁾ and W⁽²⁾, drawn where they are not kept."""
@@ -85,18 +131,20 @@ def layer_output(projections: Array, anchors: Array, scale: float) -> Array:
     return tanh_inplace(projections)
 
 
-def anchor_features(layers: HiddenLayers, latents: Array, scales: tuple[float, float]) -> tuple[RandomFeatures, Array]:
+def anchor_features(
+    layers: HiddenLayers, latents: Array, scales: tuple[float, float], latent: Latent | None = None
+) -> tuple[RandomFeatures, Array]:
     """Set the anchors from (samples, latent) training latents; return the map and its features of them."""
     place = place_of(latents)
-    width = layers.sizes[1]
-    neurons = place.empty(width + layers.sizes[2], latents.shape[0])
+    latent = latent or Latent()
+    neurons, blocks = latent.neurons(layers.sizes, latents)
     weights, anchors = [], []
-    inputs = latents.T
-    for layer, rows in ((1, slice(0, width)), (2, slice(width, None))):
+    inputs = latent.weighted(latents).T
+    for layer, rows in enumerate(blocks, start=1):
         weights.append(layers.weights(layer, place))
         projections = weights[-1] @ inputs
         anchors.append(row_quantiles(projections, layers.levels(layer, place)))
         neurons[rows, :] = layer_output(projections, anchors[-1], scales[layer - 1])
-        inputs = neurons[:width, :]
-    features = RandomFeatures(layers, scales, (anchors[0], anchors[1]), (weights[0], weights[1]))
+        inputs = neurons[rows, :]
+    features = RandomFeatures(layers, scales, (anchors[0], anchors[1]), (weights[0], weights[1]), latent)
     return features, neurons.T

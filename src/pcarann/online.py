@@ -196,7 +196,7 @@ class Adaptation:
         """Take in new latent pairs."""
 
         def take_in(member: Member) -> RecursiveLeastSquares:
-            learner = self.learners[member.features.layers.member]
+            learner = self.learners[member.features.member]
             return learner.update(member.features(x), y, forgetting=forgetting)
 
         place = place_of(x)
@@ -211,7 +211,7 @@ class Adaptation:
         """The adapted readout of each member."""
 
         def readout(member: Member) -> Array:
-            return self.learners[member.features.layers.member].readout
+            return self.learners[member.features.member].readout
 
         return list(ensemble.over_members(readout, self.x.shape[0]))
 

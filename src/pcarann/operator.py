@@ -32,12 +32,14 @@ from pcarann.conformal import (
     nonconformity_scores,
     samples_needed,
 )
-from pcarann.ensemble import Ensemble, Tick
+from pcarann.ensemble import Ensemble, KernelMap, RandomMap, Tick
 from pcarann.novelty import Novelty
 from pcarann.online import Adaptation, Start, batch_refit
 from pcarann.pca import PCA
 from pcarann.refine import Refinement
-from pcarann.training import Fitted, Settings, train
+from pcarann.settings import Settings
+from pcarann.symmetry import Symmetry
+from pcarann.training import Fitted, train
 from pcarann.validation import check_fields, check_number, check_pair_lengths
 
 __all__ = ["PCARaNN"]
@@ -61,8 +63,24 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Members of the ensemble, K. Intervals are sharpest with about 20; one is allowed.
     scales : "refined", "energy" or pair of float
         Scales r₁, r₂ of the layers: chosen on a validation loss, by energy matching alone, or given.
-    ridge : float
-        λ of the final readout; 0 is least squares of minimum norm.
+    ridge : float, "gcv" or "loo"
+        λ of the final readout; 0 is least squares of minimum norm. Or chosen in closed form, by generalised
+        cross-validation or by leaving one sample out (see `ridge_`).
+    regressor : "random" or "kernel"
+        Random layers, or a Matérn kernel on the latents in their place: the limit of many features, and a good
+        choice for few samples. `widths` and `scales` are of no effect then.
+    length : None or float
+        Length of the kernel, in medians of the distance between training latents; None chooses it.
+    linear : bool
+        Whether the latents themselves, whitened, stand beside the features.
+    relevance : float, "learned" or array
+        How much the input latents count. A power α means weights s_j^(−α), s_j being their spread: 0 takes them as
+        they are, 1 whitens them, a negative power attends to the leading ones even more. "learned" finds a metric in
+        which the directions that move the output count (`pcarann.relevance`). An array gives weights (latent,) or a
+        metric (latent, latent).
+    symmetry : None or Symmetry
+        Transformations of (input, output) pairs under which the problem does not change: copies of the samples
+        under them are fitted too, and predictions are averaged over them.
     refine_ridge : float
         λ inside the validation loss.
     refine_start : "scan" or "energy"
@@ -103,7 +121,12 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         widths: tuple[int, int] = (500, 200),
         n_members: int = 20,
         scales: Any = "refined",
-        ridge: float = 0.0,
+        ridge: float | str = 0.0,
+        regressor: Literal["random", "kernel"] = "random",
+        length: float | None = None,
+        linear: bool = False,
+        relevance: Any = 0.0,
+        symmetry: Symmetry | None = None,
         refine_ridge: float = 1e-4,
         refine_start: Literal["scan", "energy"] = "scan",
         adapt_ridge: float = 1e-2,
@@ -119,6 +142,11 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.n_members = n_members
         self.scales = scales
         self.ridge = ridge
+        self.regressor = regressor
+        self.length = length
+        self.linear = linear
+        self.relevance = relevance
+        self.symmetry = symmetry
         self.refine_ridge = refine_ridge
         self.refine_start = refine_start
         self.adapt_ridge = adapt_ridge
@@ -144,10 +172,10 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Array, return_std: bool = False) -> Any:
         """Predict output fields û = G(Φ(F(a))), the mean over the members; with their standard deviation if asked."""
         fitted = self._require_fitted()
-        x = self._near_latents(X, fitted)
+        orbit = self._near_orbit(X, fitted)
         if not return_std:
-            return _like(X, fitted.ensemble.mean_fields(x), fitted.ensemble.output_pca.grid)
-        mean, std = _mean_and_std(fitted.ensemble, x)
+            return _like(X, fitted.ensemble.mean_fields(orbit), fitted.ensemble.output_pca.grid)
+        mean, std = _mean_and_std(fitted.ensemble, orbit)
         grid = fitted.ensemble.output_pca.grid
         return _like(X, mean, grid), _like(X, std, grid)
 
@@ -174,7 +202,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         place = fitted.ensemble.place
         floor = max(RELATIVE_FLOOR * _field_size(fitted), np.finfo(float).tiny)
         scores = place.empty(*outputs.shape)
-        for rows, mean, std in fitted.ensemble.field_blocks(fitted.ensemble.encode(inputs)):
+        for rows, mean, std in fitted.ensemble.field_blocks(fitted.ensemble.orbit(inputs)):
             scores[rows, :] = nonconformity_scores(mean, std, outputs[rows, :], floor)
         self._fitted = replace(fitted, calibration=Calibration.of(scores, floor), stale=False)
         return self
@@ -189,7 +217,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise NotFittedError(
                 "The calibration is stale, since partial_fit changed the model after it: call calibrate(X, y) again."
             )
-        x = self._near_latents(X, fitted)
+        orbit = self._near_orbit(X, fitted)
         quantile = fitted.calibration.quantile(alpha, method)
         if quantile == np.inf:
             points = int(fitted.ensemble.output_pca.mean.shape[0])
@@ -198,7 +226,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 f"method={method!r}: {samples_needed(alpha, points, method)} are needed. Intervals are infinite.",
                 stacklevel=2,
             )
-        mean, std = _mean_and_std(fitted.ensemble, x)
+        mean, std = _mean_and_std(fitted.ensemble, orbit)
         half = fitted.calibration.half_width(std, quantile)
         grid = fitted.ensemble.output_pca.grid
         return Band(*(_like(X, fields, grid) for fields in (mean, std, mean - half, mean + half)))
@@ -217,13 +245,15 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         start = fitted.adaptation or Adaptation.start(
             ensemble, fitted.x, fitted.y, ridge=settings.adapt_ridge, start=settings.adapt_start
         )
-        x, latent = ensemble.input_pca.encode(inputs), ensemble.output_pca.encode(outputs)
-        adaptation = start.update(ensemble, x, latent, forgetting=settings.forgetting)
+        x, latent = fitted.latent_pairs(inputs, outputs)
+        # Copies under a symmetry are no later than their sample: all of them together age the past by one step.
+        forgetting = settings.forgetting ** (1 / len(fitted.copied))
+        adaptation = start.update(ensemble, x, latent, forgetting=forgetting)
         self._fitted = replace(
             fitted,
             ensemble=ensemble.with_readouts(adaptation.readouts(ensemble)),
             adaptation=adaptation,
-            n_adapted=fitted.n_adapted + int(x.shape[0]),
+            n_adapted=fitted.n_adapted + int(inputs.shape[0]),
             stale=fitted.calibration is not None,
         )
         return self
@@ -234,9 +264,9 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         ensemble = fitted.ensemble
         inputs, outputs = self._pair(X, y, fitted)
         xp = ensemble.place.xp
-        x = xp.concat([fitted.x, ensemble.input_pca.encode(inputs)], axis=0)
-        latent = xp.concat([fitted.y, ensemble.output_pca.encode(outputs)], axis=0)
-        chosen = check_number(self.ridge if ridge is None else ridge, "ridge", least=0.0)
+        new_x, new_y = fitted.latent_pairs(inputs, outputs)
+        x, latent = xp.concat([fitted.x, new_x], axis=0), xp.concat([fitted.y, new_y], axis=0)
+        chosen = fitted.ridge if ridge is None else check_number(ridge, "ridge", least=0.0)
         self._fitted = replace(
             fitted,
             ensemble=batch_refit(ensemble, x, latent, ridge=chosen),
@@ -252,7 +282,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """How far inputs lie from the training data, per sample; predictions far above 1 are extrapolations."""
         fitted = self._require_fitted()
         inputs, ensemble = self._inputs(X, fitted), fitted.ensemble
-        found = fitted.reach.novelty(ensemble.input_pca, fitted.x, inputs, ensemble.encode(inputs))
+        found = fitted.reach.novelty(ensemble.input_pca, fitted.training_x, inputs, ensemble.encode(inputs))
         return Novelty(_like(X, found.residual, ()), _like(X, found.distance, ()))
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -280,19 +310,34 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def scales_(self) -> tuple[float, float]:
         """(r₁, r₂) in use."""
-        return self._attribute("scales_").ensemble.scales
+        return self._random_map("scales_").scales
 
     @property
     def energy_scales_(self) -> tuple[float, float]:
         """(r̄₁, r̄₂) by energy matching."""
-        return self._attribute("energy_scales_").energy_scales
+        self._random_map("energy_scales_")
+        found = self._fitted.energy_scales
+        assert found is not None
+        return found
 
     @property
     def log_offsets_(self) -> tuple[float, float]:
         """η* = log(r / r̄)."""
-        fitted = self._attribute("log_offsets_")
-        first, second = np.log(fitted.ensemble.scales) - np.log(fitted.energy_scales)
+        first, second = np.log(self.scales_) - np.log(self.energy_scales_)
         return float(first), float(second)
+
+    @property
+    def ridge_(self) -> float:
+        """λ of the readouts, given or chosen."""
+        return self._attribute("ridge_").ridge
+
+    @property
+    def length_(self) -> float:
+        """Length of the kernel, in medians of the distance, given or chosen."""
+        found = self._attribute("length_").feature_map
+        if not isinstance(found, KernelMap):
+            raise AttributeError("length_ belongs to regressor='kernel'; random layers have scales_.")
+        return found.length
 
     @property
     def refinement_(self) -> Refinement | None:
@@ -335,12 +380,18 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         ensemble = fitted.ensemble
         return check_fields(X, "X", ensemble.place, grid=ensemble.input_pca.grid)[0]
 
-    def _near_latents(self, X: Array, fitted: Fitted) -> Array:
-        """Latents of checked inputs, with a warning where these lie far from the training data."""
+    def _random_map(self, name: str) -> RandomMap:
+        found = self._attribute(name).feature_map
+        if not isinstance(found, RandomMap):
+            raise AttributeError(f"{name} belongs to regressor='random'; a kernel has length_.")
+        return found
+
+    def _near_orbit(self, X: Array, fitted: Fitted) -> list[Array]:
+        """Latents of checked inputs and their copies, with a warning where they lie far from the training data."""
         inputs, ensemble = self._inputs(X, fitted), fitted.ensemble
-        x = ensemble.encode(inputs)
-        fitted.reach.warn_if_far(ensemble.input_pca, fitted.x, inputs, x)
-        return x
+        orbit = ensemble.orbit(inputs)
+        fitted.reach.warn_if_far(ensemble.input_pca, fitted.training_x, inputs, orbit[0])
+        return orbit
 
     def _pair(self, X: Array, y: Array, fitted: Fitted) -> tuple[Array, Array]:
         ensemble = fitted.ensemble
@@ -356,10 +407,10 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return inputs, outputs
 
 
-def _mean_and_std(ensemble: Ensemble, x: Array) -> tuple[Array, Array]:
-    shape = (x.shape[0], ensemble.output_pca.mean.shape[0])
+def _mean_and_std(ensemble: Ensemble, orbit: list[Array]) -> tuple[Array, Array]:
+    shape = (orbit[0].shape[0], ensemble.output_pca.mean.shape[0])
     mean, std = ensemble.place.empty(*shape), ensemble.place.empty(*shape)
-    for rows, block_mean, block_std in ensemble.field_blocks(x):
+    for rows, block_mean, block_std in ensemble.field_blocks(orbit):
         mean[rows, :], std[rows, :] = block_mean, block_std
     return mean, std
 
@@ -369,7 +420,7 @@ def _field_size(fitted: Fitted) -> float:
     pca = fitted.ensemble.output_pca
     values = int(pca.mean.shape[0])
     mean = float(place_of(pca.mean).xp.linalg.vector_norm(pca.mean))
-    return math.hypot(mean, math.sqrt(pca.energy / fitted.y.shape[0])) / math.sqrt(values)
+    return math.hypot(mean, math.sqrt(pca.energy / fitted.samples)) / math.sqrt(values)
 
 
 def _like(handed: Array, fields: Array, grid: tuple[int, ...]) -> Array:

@@ -12,25 +12,33 @@ digits to spare, and steps of iterative refinement, V += (…)⁻¹ applied to t
 it cost. Otherwise the factor comes from orthogonal transformations of H itself: the QR factorisation of H stacked
 on √λ I for a ridge, the singular value decomposition, with singular values below max(N, p)·eps of the first
 dropped, for plain least squares.
+
+Rows may also come as a stream, more of them than fit into memory: HᵀH and HᵀY are then sums over its blocks. Where
+Cholesky is not safe, a second pass updates the triangle of a QR factorisation of (H Y) block by block.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from pcarann.arrays import Array, cholesky, inverse_from_cholesky, place_of, solve_cholesky, solve_lower
 from pcarann.random import uniform
 
-__all__ = ["ReadoutReport", "RidgeFactor", "factorise", "fit_readout"]
+__all__ = ["Block", "ReadoutReport", "RidgeFactor", "Sums", "factorise", "fit_readout", "fit_streamed_readout"]
 
 Solver = Literal["cholesky", "qr", "svd"]
+Block = tuple[Array, Array]
+"""Features and targets of some rows, (samples, features) and (samples, outputs)"""
 
 _EPS = 2.0**-52
 # Largest condition number of the normal matrix for Cholesky: the first solution then has two digits or more, and
 # each step of refinement adds as many again.
 _SAFE_CONDITION = 1e13
+# Without refinement, which would need the rows again, the solution must keep the digits itself.
+_SAFE_STREAM_CONDITION = 1e11
 _REFINEMENT_STEPS = 6
 _REFINED_TO = 1e-12
 _PROBES, _PROBE_STEPS = 4, 2
@@ -99,6 +107,62 @@ def fit_readout(features: Array, targets: Array, ridge: float = 0.0) -> tuple[Ar
     if V is None or factor is None:
         return _svd_readout(features, targets)
     return V, ReadoutReport(factor.solver, _form(dual), min(features.shape), math.sqrt(factor.condition))
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What is left of streamed rows."""
+
+    normal: Array
+    """HᵀH"""
+    moment: Array
+    """HᵀY"""
+    energy: float
+    """‖Y‖²"""
+    samples: int
+
+    @classmethod
+    def of(cls, blocks: Iterable[Block]) -> Sums:
+        """Add the blocks up."""
+        normal: Array = 0.0
+        moment: Array = 0.0
+        energy, samples = 0.0, 0
+        for H, Y in blocks:
+            normal = H.T @ H + normal
+            moment = H.T @ Y + moment
+            energy += float(place_of(Y).xp.sum(Y**2))
+            samples += int(H.shape[0])
+        return cls(normal, moment, energy, samples)
+
+
+def fit_streamed_readout(blocks: Callable[[], Iterable[Block]], ridge: float = 0.0) -> tuple[Array, ReadoutReport]:
+    """Return V and how it was computed, for rows that come in blocks; `blocks()` starts the stream anew."""
+    sums = Sums.of(blocks())
+    normal = sums.normal
+    size = int(normal.shape[0])
+    if ridge:
+        normal = normal + ridge * place_of(normal).eye(size)
+    lower = cholesky(normal)
+    if lower is not None:
+        factor = RidgeFactor(lower, "cholesky", False, ridge, 0.0, inverse=inverse_from_cholesky(lower))
+        condition = _condition(normal, factor)
+        if condition <= _SAFE_STREAM_CONDITION:
+            rank = min(size, sums.samples)
+            return factor.solve(sums.moment), ReadoutReport("cholesky", "primal", rank, math.sqrt(condition))
+    return _streamed_orthogonal(blocks(), ridge, size)
+
+
+def _streamed_orthogonal(blocks: Iterable[Block], ridge: float, size: int) -> tuple[Array, ReadoutReport]:
+    """Least squares from the triangle of (H Y; √λI 0), whose rows are taken in block by block."""
+    triangle: Array = None
+    for H, Y in blocks:
+        place = place_of(H)
+        xp = place.xp
+        if triangle is None:
+            triangle = xp.concat([math.sqrt(ridge) * place.eye(size), place.zeros(size, Y.shape[1])], axis=1)
+        triangle = xp.linalg.qr(xp.concat([triangle, xp.concat([H, Y], axis=1)], axis=0), mode="reduced")[1]
+    V, report = _svd_readout(triangle[:, :size], triangle[:, size:])
+    return V, replace(report, form="primal")
 
 
 def _safe_cholesky(features: Array, ridge: float) -> RidgeFactor | None:

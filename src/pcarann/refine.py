@@ -76,13 +76,16 @@ class ValidationLoss:
     n_inner: int
     ridge: float
     """λ"""
+    linear: Array | None = None
+    """The linear term x / s, (samples, latent), where there is one: it does not depend on η"""
 
     @classmethod
     def of(cls, features: RandomFeatures, x: Array, y: Array, *, n_inner: int, ridge: float) -> ValidationLoss:
         """Prepare J for a feature map and latents whose first `n_inner` rows are the inner training samples."""
         first, second = features.hidden_weights()
-        projections = x @ first.T - features.anchors[0]
-        return cls(projections, second, features.anchors[1], features.scales, y, n_inner, ridge)
+        projections = features.latent.weighted(x) @ first.T - features.anchors[0]
+        linear = None if features.latent.linear is None else x * features.latent.linear
+        return cls(projections, second, features.anchors[1], features.scales, y, n_inner, ridge, linear)
 
     def __call__(self, eta: tuple[float, float]) -> float:
         """J(η)"""
@@ -96,7 +99,7 @@ class ValidationLoss:
             h1 = tanh_inplace(self.projections * self._scale(0, eta1))
             z2 = h1 @ self.weights.T - self.anchors
             layers = ((h1, tanh_inplace(z2 * self._scale(1, eta2))) for eta2 in second)
-            return [self._loss(place.xp.concat(pair, axis=1)) for pair in layers]
+            return [self._loss(self._beside(*pair)) for pair in layers]
 
         bytes_each = 4 * 8 * self.projections.shape[0] * (self.projections.shape[1] + self.anchors.shape[0])
         rows = list(concurrently(along_second, first, place=place, bytes_each=bytes_each))
@@ -110,11 +113,16 @@ class ValidationLoss:
         h1 = tanh_inplace(self.projections * r1)
         z2 = h1 @ self.weights.T - self.anchors
         h2 = tanh_inplace(z2 * r2)
-        loss, dH = self._loss_and_gradient(xp.concat([h1, h2], axis=1))
+        loss, dH = self._loss_and_gradient(self._beside(h1, h2))
         # tanh' = 1 − tanh², and ∂r/∂η = r.
-        d2 = dH[:, n1:] * (1.0 - h2**2)
+        d2 = dH[:, n1 : n1 + h2.shape[1]] * (1.0 - h2**2)
         d1 = (dH[:, :n1] + r2 * (d2 @ self.weights)) * (1.0 - h1**2)
         return loss, (r1 * float(xp.sum(d1 * self.projections)), r2 * float(xp.sum(d2 * z2)))
+
+    def _beside(self, h1: Array, h2: Array) -> Array:
+        """All features, (samples, features)."""
+        parts = [h1, h2] if self.linear is None else [h1, h2, self.linear]
+        return place_of(h1).xp.concat(parts, axis=1)
 
     def _scale(self, layer: int, eta: float) -> float:
         return self.scales[layer] * math.exp(min(max(eta, -WIDEST_OFFSET), WIDEST_OFFSET))

@@ -11,27 +11,29 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
 from pcarann.arrays import Array, Place, place_of, to_host
 from pcarann.conformal import Calibration
-from pcarann.ensemble import Ensemble, Member
-from pcarann.features import HiddenLayers, RandomFeatures
+from pcarann.ensemble import Ensemble, Features, KernelMap, Member, RandomMap
+from pcarann.features import HiddenLayers, Latent, RandomFeatures
 from pcarann.files import atomic_writer
+from pcarann.group import Group
 from pcarann.novelty import Reach
 from pcarann.online import Adaptation, Dual, Primal, RecursiveLeastSquares
 from pcarann.operator import PCARaNN
 from pcarann.pca import PCA
 from pcarann.readout import ReadoutReport
 from pcarann.refine import Refinement
+from pcarann.symmetry import Symmetry
 from pcarann.training import Fitted
 
 __all__ = ["FORMAT_VERSION", "ModelFileError", "atomic_writer", "load", "save"]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _KEY = "pcarann"
 _BLANK = "0" * 64
 _LARGEST_HEADER = 1 << 24  # a real header is a few kilobytes
@@ -74,7 +76,7 @@ def load(path: str | os.PathLike[str], device: str | None = None) -> PCARaNN:
     _verify(path)
     description, tensors = _read(path)
     try:
-        model = _rebuild(description, tensors, place)
+        model = _rebuild(_upgraded(description, tensors), tensors, place)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         raise ModelFileError(f"{os.fspath(path)} does not describe a model: {error}.") from error
     model.device = device
@@ -120,17 +122,31 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
     return description, tensors
 
 
+def _upgraded(description: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
+    """Return a document of format 1, which knew random layers alone, as one of format 2."""
+    if description["format"] != 1:
+        return description
+    layers = description["layers"]
+    return description | {
+        "map": {"regressor": "random", "scales": description["scales"], **layers}
+        | {"kept_weights": description["kept_weights"]},
+        "symmetry": None,
+        "samples": tensors["x"].shape[0],
+        "ridge": description["parameters"]["ridge"],
+    }
+
+
 def _describe(model: PCARaNN, fitted: Fitted) -> tuple[dict[str, Any], Tensors]:
     """Return the JSON document and the arrays of a model."""
     from pcarann import __version__
 
     ensemble, members = fitted.ensemble, fitted.ensemble.members
     parameters = model.get_params()
-    parameters.update(random_state=members[0].features.layers.seed, quadrature=None, device=None)
+    parameters.update(random_state=_seed(fitted.feature_map), quadrature=None, device=None, symmetry=None)
+    if np.ndim(model.relevance):
+        parameters["relevance"] = None  # the array itself is among the tensors
     tensors: Tensors = {"x": to_host(fitted.x), "y": to_host(fitted.y)}
     tensors["readouts"] = np.stack([to_host(m.readout) for m in members])
-    for layer in (0, 1):
-        tensors[f"anchors{layer + 1}"] = np.stack([to_host(m.features.anchors[layer]) for m in members])
     pcas = {}
     for side, pca in (("input", ensemble.input_pca), ("output", ensemble.output_pca)):
         pcas[side] = {"grid": pca.grid, "energy": pca.energy}
@@ -142,14 +158,15 @@ def _describe(model: PCARaNN, fitted: Fitted) -> tuple[dict[str, Any], Tensors]:
         "version": __version__,
         "parameters": {name: _plain(value) for name, value in parameters.items()},
         "pcas": pcas,
-        "layers": {"seed": members[0].features.layers.seed, "sizes": members[0].features.layers.sizes},
-        "scales": ensemble.scales,
+        "map": _describe_map(fitted, tensors),
+        "symmetry": _describe_symmetry(model.symmetry, fitted, tensors),
+        "samples": fitted.samples,
+        "ridge": fitted.ridge,
         "energy_scales": fitted.energy_scales,
         "reports": [asdict(m.report) for m in members],
         "refinement": None if fitted.refinement is None else asdict(fitted.refinement),
         "seconds": fitted.seconds,
         "reach": (fitted.reach.residual, fitted.reach.distance),
-        "kept_weights": members[0].features.weights is not None,
         "n_adapted": fitted.n_adapted,
         "stale": fitted.stale,
         "calibration": None if fitted.calibration is None else {"floor": fitted.calibration.floor},
@@ -159,6 +176,39 @@ def _describe(model: PCARaNN, fitted: Fitted) -> tuple[dict[str, Any], Tensors]:
         tensors["calibration.pooled"] = to_host(fitted.calibration.pooled)
         tensors["calibration.largest"] = to_host(fitted.calibration.largest)
     return description, tensors
+
+
+def _seed(feature_map: RandomMap | KernelMap) -> int:
+    return feature_map.layers.seed if isinstance(feature_map, RandomMap) else feature_map.seed
+
+
+def _describe_map(fitted: Fitted, tensors: Tensors) -> dict[str, Any]:
+    """Add what the members' feature maps are made of. Weights and landmarks are functions of the seed."""
+    found = fitted.feature_map
+    for name in ("relevance", "linear"):
+        if getattr(found.latent, name) is not None:
+            tensors[f"latent.{name}"] = to_host(getattr(found.latent, name))
+    if isinstance(found, KernelMap):
+        return {"regressor": "kernel", "seed": found.seed, "length": found.length}
+    features = [m.features for m in fitted.ensemble.members if isinstance(m.features, RandomFeatures)]
+    for layer in (0, 1):
+        tensors[f"anchors{layer + 1}"] = np.stack([to_host(one.anchors[layer]) for one in features])
+    return {
+        "regressor": "random",
+        "seed": found.layers.seed,
+        "sizes": found.layers.sizes,
+        "scales": found.scales,
+        "kept_weights": features[0].weights is not None,
+    }
+
+
+def _describe_symmetry(symmetry: Symmetry | None, fitted: Fitted, tensors: Tensors) -> dict[str, Any] | None:
+    group = fitted.ensemble.group
+    if group is None:
+        return None
+    for side, table in group.tables().items():
+        tensors[f"symmetry.{side}"] = table
+    return {"name": repr(symmetry), "copied": fitted.copied, "averaged": fitted.ensemble.averaged}
 
 
 def _describe_adaptation(adaptation: Adaptation, tensors: Tensors) -> dict[str, Any]:
@@ -187,32 +237,33 @@ def _rebuild(description: dict[str, Any], tensors: Tensors, place: Place) -> PCA
             raise ValueError(f"{name} has dtype {found.dtype}")
         return place.put(found)
 
-    size, n1, n2 = (int(n) for n in description["layers"]["sizes"])
-    count = len(description["reports"])
     input_pca = _rebuild_pca(description["pcas"]["input"], "input", tensor)
     output_pca = _rebuild_pca(description["pcas"]["output"], "output", tensor)
-    if input_pca.n_components != size or count < 1:
+    size, rows, samples = input_pca.n_components, int(tensors["x"].shape[0]), int(description["samples"])
+    x = tensor("x", rows, size)
+    if not 0 < samples <= rows or not description["reports"]:
         raise ValueError("its parts do not fit together")
-    readouts = tensor("readouts", count, n1 + n2, output_pca.n_components)
-    anchors = (tensor("anchors1", count, n1), tensor("anchors2", count, n2))
-    first, second = (float(r) for r in description["scales"])
-    members = []
-    for k, report in enumerate(description["reports"]):
-        layers = HiddenLayers(int(description["layers"]["seed"]), k, (size, n1, n2))
-        features = RandomFeatures(layers, (first, second), (anchors[0][k, :], anchors[1][k, :]))
-        if description["kept_weights"]:
-            features = RandomFeatures(layers, features.scales, features.anchors, features.hidden_weights())
-        members.append(Member(features, readouts[k, :, :], ReadoutReport(**report)))
-    samples = tensors["x"].shape[0]
-    energy1, energy2 = description["energy_scales"]
+    feature_map = _rebuild_map(description["map"], size, tensors, tensor)
+    features = _rebuild_features(description, feature_map, x[:samples, :], tensor)
+    readouts = tensor("readouts", len(features), features[0].count, output_pca.n_components)
+    members = [
+        Member(made, readouts[k, :, :], ReadoutReport(**report))
+        for k, (made, report) in enumerate(zip(features, description["reports"], strict=True))
+    ]
+    group, copied, averaged = _rebuild_symmetry(description["symmetry"], tensors, (input_pca, output_pca))
+    energy_scales = description["energy_scales"]
     calibration = description["calibration"]
     refinement = description["refinement"]
-    ensemble = Ensemble(input_pca, output_pca, tuple(members))
+    ensemble = Ensemble(input_pca, output_pca, tuple(members), group, averaged)
     fitted = Fitted(
         ensemble=ensemble,
-        x=tensor("x", samples, size),
-        y=tensor("y", samples, output_pca.n_components),
-        energy_scales=(float(energy1), float(energy2)),
+        x=x,
+        y=tensor("y", rows, output_pca.n_components),
+        samples=samples,
+        feature_map=feature_map,
+        ridge=float(description["ridge"]),
+        energy_scales=None if energy_scales is None else (float(energy_scales[0]), float(energy_scales[1])),
+        copied=copied,
         refinement=None if refinement is None else Refinement(**_tupled(refinement)),
         seconds=dict(description["seconds"]),
         reach=Reach(float(description["reach"][0]), float(description["reach"][1])),
@@ -227,8 +278,60 @@ def _rebuild(description: dict[str, Any], tensors: Tensors, place: Place) -> PCA
     if input_pca.weights is not None or output_pca.weights is not None:
         pairs = ((input_pca.weights, input_pca.grid), (output_pca.weights, output_pca.grid))
         model.quadrature = tuple(None if w is None else to_host(w).reshape(grid) for w, grid in pairs)
+    if group is not None:
+        model.symmetry = Symmetry.of_group(group, str(description["symmetry"]["name"]))
+        model.symmetry = model.symmetry.using(fit=len(copied), predict=len(averaged))
+    if model.relevance is None:
+        model.relevance = to_host(feature_map.latent.relevance)
     model._fitted = fitted
     return model
+
+
+def _rebuild_map(described: dict[str, Any], size: int, tensors: Tensors, tensor: Any) -> RandomMap | KernelMap:
+    relevance, linear = (tensor(n) if n in tensors else None for n in ("latent.relevance", "latent.linear"))
+    if any(part is not None and set(part.shape) != {size} for part in (relevance, linear)):
+        raise ValueError("its relevance does not fit its PCA")
+    latent = Latent(relevance, linear)
+    if described["regressor"] == "kernel":
+        return KernelMap(int(described["seed"]), float(described["length"]), latent)
+    sizes = tuple(int(n) for n in described["sizes"])
+    if len(sizes) != 3 or sizes[0] != size:
+        raise ValueError("its layers do not fit its PCA")
+    first, second = (float(r) for r in described["scales"])
+    return RandomMap(HiddenLayers(int(described["seed"]), 0, (size, sizes[1], sizes[2])), (first, second), latent)
+
+
+def _rebuild_features(
+    description: dict[str, Any], feature_map: RandomMap | KernelMap, x: Array, tensor: Any
+) -> list[Features]:
+    count = len(description["reports"])
+    if isinstance(feature_map, KernelMap):
+        return [feature_map.made(k, x) for k in range(count)]
+    _, n1, n2 = feature_map.layers.sizes
+    anchors = (tensor("anchors1", count, n1), tensor("anchors2", count, n2))
+    made: list[Features] = []
+    for k in range(count):
+        layers = replace(feature_map.layers, member=k)
+        one = RandomFeatures(layers, feature_map.scales, (anchors[0][k, :], anchors[1][k, :]), None, feature_map.latent)
+        made.append(replace(one, weights=one.hidden_weights()) if description["map"]["kept_weights"] else one)
+    return made
+
+
+def _rebuild_symmetry(
+    described: dict[str, Any] | None, tensors: Tensors, pcas: tuple[PCA, PCA]
+) -> tuple[Group | None, tuple[int, ...], tuple[int, ...]]:
+    """Return the group with the elements that were copied in the fit and those averaged at prediction."""
+    if described is None:
+        return None, (0,), (0,)
+    group = Group.from_tables({side: tensors[f"symmetry.{side}"] for side in ("input", "output")})
+    found = group.tables()
+    if any(found[side].shape[1] != pca.mean.shape[0] for side, pca in zip(("input", "output"), pcas, strict=True)):
+        raise ValueError("its symmetry does not fit its grids")
+    copied, averaged = (tuple(int(g) for g in described[name]) for name in ("copied", "averaged"))
+    for elements in (copied, averaged):
+        if not elements or elements[0] != 0 or not all(0 <= g < group.order for g in elements):
+            raise ValueError("its symmetry names elements that the group has not")
+    return group, copied, averaged
 
 
 def _rebuild_pca(described: dict[str, Any], side: str, tensor: Any) -> PCA:
@@ -252,7 +355,7 @@ def _rebuild_adaptation(described: dict[str, Any] | None, ensemble: Ensemble, te
     x, weights = tensor("adaptation.x"), tensor("adaptation.weights")
 
     def rebuild(member: Member) -> RecursiveLeastSquares:
-        k = member.features.layers.member
+        k = member.features.member
         prior = tensor(f"adaptation.{k}.prior", *member.readout.shape) if described["prior"] else None
         if described["dual"]:
             rows = member.features(x) * weights[:, None]

@@ -11,34 +11,32 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from dataclasses import dataclass
-from typing import Any, Literal
-
-import numpy as np
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from pcarann.arrays import Array, Place, place_of, single_threaded
 from pcarann.conformal import Calibration
-from pcarann.ensemble import Ensemble, Tick, fit_members
-from pcarann.features import HiddenLayers, anchor_features
+from pcarann.ensemble import Ensemble, KernelMap, RandomMap, Tick, fit_members, resolve_ridge
+from pcarann.features import HiddenLayers, Latent, anchor_features
+from pcarann.group import Group
+from pcarann.kernel import choose_length
 from pcarann.novelty import Reach
-from pcarann.online import Adaptation, Start
+from pcarann.online import Adaptation
 from pcarann.pca import PCA, fit_pca
 from pcarann.random import permutation
 from pcarann.refine import Refinement, ValidationLoss, refine_scales
+from pcarann.relevance import learned_metric, power_weights
 from pcarann.scales import energy_matched_scales
-from pcarann.validation import (
-    check_choice,
-    check_components,
-    check_count,
-    check_number,
-    check_seed,
-    check_weights,
-)
+from pcarann.settings import Settings
+from pcarann.validation import check_weights
 
-__all__ = ["Fitted", "Settings", "train"]
+__all__ = ["Fitted", "train"]
 
 INNER_SHARE = 0.8
-_SPLIT_STREAM = (-3,)
+_SPLIT_STREAM, _ORBIT_STREAM = (-3,), (-4,)
+_COPIED_ROWS = 256  # fields at a time, so that no copy of all fields is made
+_REFINED_ROWS = 6000  # in the validation loss, copies included
+_LEARNING_STEPS = 2  # of the metric; more change little
 _FEWEST_TO_REFINE = 5
 _SMALL = 1_000_000  # numbers in a feature matrix that one core handles as fast as several
 
@@ -52,60 +50,39 @@ class Fitted:
     """Latents of the training inputs, (samples, latent)"""
     y: Array
     """Latents of the training outputs, (samples, latent)"""
-    energy_scales: tuple[float, float]
+    samples: int
+    """Training samples; the rows of x and y after these are copies under a symmetry"""
+    feature_map: RandomMap | KernelMap
+    ridge: float
+    """λ of the readouts"""
+    energy_scales: tuple[float, float] | None
+    """None for a kernel"""
     refinement: Refinement | None
     seconds: dict[str, float]
     reach: Reach
+    copied: tuple[int, ...] = (0,)
+    """Elements of the group whose copies were fitted"""
     adaptation: Adaptation | None = None
     n_adapted: int = 0
     calibration: Calibration | None = None
     stale: bool = False
     """Whether the model was adapted after its last calibration"""
 
+    def latent_pairs(self, inputs: Array, outputs: Array) -> tuple[Array, Array]:
+        """Latents of new (samples, values) pairs and of their copies under the elements that the fit used."""
+        ensemble, group = self.ensemble, self.ensemble.group
+        xp = ensemble.place.xp
+        x, y = [ensemble.encode(inputs)], [ensemble.output_pca.encode(outputs)]
+        for element in self.copied[1:]:
+            assert group is not None
+            x.append(ensemble.encode(group.move_inputs(inputs, element)))
+            y.append(ensemble.output_pca.encode(group.move_outputs(outputs, element)))
+        return xp.concat(x, axis=0), xp.concat(y, axis=0)
 
-@dataclass(frozen=True)
-class Settings:
-    """The estimator's parameters, checked."""
-
-    components: tuple[int | float, int | float]
-    widths: tuple[int, int]
-    n_members: int
-    scales: Literal["refined", "energy"] | tuple[float, float]
-    ridge: float
-    refine_ridge: float
-    refine_start: Literal["scan", "energy"]
-    adapt_ridge: float
-    adapt_start: Start
-    forgetting: float
-    quadrature: tuple[Any, Any]
-    seed: int
-
-    @classmethod
-    def of(cls, model: Any) -> Settings:
-        """Check every parameter, or refuse in one sentence."""
-        widths, scales, quadrature = model.widths, model.scales, model.quadrature
-        if not isinstance(widths, tuple | list | np.ndarray) or len(widths) != 2:
-            raise ValueError(f"widths must be a pair (n₁, n₂), got {widths!r}.")
-        if isinstance(scales, tuple | list | np.ndarray) and len(scales) == 2:
-            scales = (check_number(scales[0], "scales", above=0), check_number(scales[1], "scales", above=0))
-        elif not isinstance(scales, str) or scales not in ("refined", "energy"):
-            raise ValueError(f"scales must be 'refined', 'energy' or a pair (r₁, r₂), got {scales!r}.")
-        if quadrature is not None and (not isinstance(quadrature, tuple | list) or len(quadrature) != 2):
-            raise ValueError("quadrature must be None or a pair (input weights, output weights).")
-        return cls(
-            components=check_components(model.n_components),
-            widths=(check_count(widths[0], "widths"), check_count(widths[1], "widths")),
-            n_members=check_count(model.n_members, "n_members"),
-            scales=scales,
-            ridge=check_number(model.ridge, "ridge", least=0.0),
-            refine_ridge=check_number(model.refine_ridge, "refine_ridge", above=0.0),
-            refine_start=check_choice(model.refine_start, "refine_start", ("scan", "energy")),
-            adapt_ridge=check_number(model.adapt_ridge, "adapt_ridge", above=0.0),
-            adapt_start=check_choice(model.adapt_start, "adapt_start", ("least-squares", "ridge")),
-            forgetting=check_number(model.forgetting, "forgetting", above=0.0, most=1.0),
-            quadrature=(None, None) if quadrature is None else (quadrature[0], quadrature[1]),
-            seed=check_seed(model.random_state),
-        )
+    @property
+    def training_x(self) -> Array:
+        """Latents of the training inputs without their copies."""
+        return self.x[: self.samples, :]
 
 
 class _Clock:
@@ -132,47 +109,158 @@ def train(
     """The whole method, stage by stage."""
     place = place_of(inputs)
     clock = _Clock(place)
-    refine = settings.scales == "refined"
-    if refine and inputs.shape[0] < _FEWEST_TO_REFINE:
-        warnings.warn(
-            f"{inputs.shape[0]} samples are too few to refine the scales ({_FEWEST_TO_REFINE} are needed): "
-            "using the energy-matched scales.",
-            stacklevel=3,
-        )
-        refine = False
+    group = settings.symmetry.bind(*grids) if settings.symmetry else None
+    refine = _refines(settings, int(inputs.shape[0]))
     inner = _inner_samples(inputs.shape[0], settings.seed) if refine else None
     pcas, latents = [], []
     for fields, side in ((inputs, 0), (outputs, 1)):
         name = ("inputs", "outputs")[side]
         tick(f"PCA of the {name}", side, 2)
         weights = check_weights(settings.quadrature[side], f"quadrature[{side}]", grids[side], place)
-        pca, codes = _fit_pca_on(fields, inner, settings.components[side], grids[side], weights, name)
+        orbit = _Orbit.of(group, settings, side)
+        pca, codes = _fit_pca_on(fields, inner, orbit, settings.components[side], grids[side], weights, name)
         pcas.append(pca)
         latents.append(codes)
         clock.lap(f"{name}_pca")
     x, y = latents
-    layers = HiddenLayers(settings.seed, 0, (pcas[0].n_components, *settings.widths))
-    count = len(inner[0]) if inner else x.shape[0]
-    energy_scales = energy_matched_scales(layers, x[:count, :], y[:count, :])
-    clock.lap("energy_matching")
-    refinement = None
-    scales = energy_scales if isinstance(settings.scales, str) else settings.scales
-    if refine:
-        refinement = _refine(settings, layers, x, y, count, energy_scales, tick)
-        scales = _offset(energy_scales, refinement.log_offsets)
-        clock.lap("refinement")
-    members = fit_members(layers, x, y, scales, n_members=settings.n_members, ridge=settings.ridge, tick=tick)
+    samples, count = int(inputs.shape[0]), len(inner[0]) if inner else int(inputs.shape[0])
+    latent = _latent(settings, x[:count, :], y[:count, :])
+    feature_map, energy_scales, refinement = _feature_map(settings, latent, x, y, samples, count, clock, tick)
+    ridge = resolve_ridge(feature_map, x, y, anchored=samples, ridge=settings.ridge)
+    members = fit_members(feature_map, x, y, anchored=samples, n_members=settings.n_members, ridge=ridge, tick=tick)
     clock.lap("members")
     clock.seconds["total"] = sum(clock.seconds.values())
+    order = range(samples) if inner is None else [*inner[0], *inner[1]]
+    averaged = (
+        (0,) if group is None or settings.symmetry is None else group.subset(settings.symmetry.n_predict, settings.seed)
+    )
     return Fitted(
-        Ensemble(pcas[0], pcas[1], members),
+        Ensemble(pcas[0], pcas[1], members, group, averaged),
         x,
         y,
+        samples,
+        feature_map,
+        ridge,
         energy_scales,
         refinement,
         clock.seconds,
-        Reach.of(pcas[0], inputs, x, range(x.shape[0]) if inner is None else [*inner[0], *inner[1]]),
+        Reach.of(pcas[0], inputs, x[:samples, :], order),
+        _Orbit.of(group, settings, 0).elements,
     )
+
+
+def _refines(settings: Settings, samples: int) -> bool:
+    """Whether the scales are refined: asked for, meaningful, and with samples enough."""
+    if settings.scales != "refined" or settings.regressor == "kernel" or samples >= _FEWEST_TO_REFINE:
+        return settings.scales == "refined" and settings.regressor != "kernel"
+    warnings.warn(
+        f"{samples} samples are too few to refine the scales ({_FEWEST_TO_REFINE} are needed): "
+        "using the energy-matched scales.",
+        stacklevel=4,
+    )
+    return False
+
+
+@dataclass(frozen=True)
+class _Orbit:
+    """How the fields of one side move under the elements that are used in the fit."""
+
+    move: Callable[[Array, int], Array]
+    elements: tuple[int, ...]
+    """The identity first"""
+    seed: int
+
+    @classmethod
+    def of(cls, group: Group | None, settings: Settings, side: int) -> _Orbit:
+        if group is None or settings.symmetry is None:
+            return cls(lambda fields, element: fields, (0,), settings.seed)
+        moves = (group.move_inputs, group.move_outputs)
+        return cls(moves[side], group.subset(settings.symmetry.n_fit, settings.seed), settings.seed)
+
+    def with_moved(self, fields: Array) -> Array:
+        """The fields, and each once more moved by a random element: their covariance is that of all copies."""
+        if len(self.elements) == 1:
+            return fields
+        place = place_of(fields)
+        order = permutation(int(fields.shape[0]), seed=self.seed, stream=_ORBIT_STREAM)
+        parts = [fields]
+        for i, element in enumerate(self.elements):
+            rows = place.xp.asarray(order[i :: len(self.elements)], device=place.device)
+            parts.append(self.move(place.xp.take(fields, rows, axis=0), element))
+        return place.xp.concat(parts, axis=0)
+
+    def encode_copies(self, pca: PCA, fields: Array) -> list[Array]:
+        """Latents of the copies under all elements but the identity."""
+        return [
+            place_of(fields).xp.concat(
+                [
+                    pca.encode(self.move(fields[start : start + _COPIED_ROWS, :], element))
+                    for start in range(0, fields.shape[0], _COPIED_ROWS)
+                ],
+                axis=0,
+            )
+            for element in self.elements[1:]
+        ]
+
+
+def _latent(settings: Settings, x: Array, y: Array) -> Latent:
+    """Relevance and linear term, from the latents of the samples that set the anchors."""
+    return Latent(_relevance(settings, x, y), power_weights(x, 1.0) / _size(x) if settings.linear else None)
+
+
+def _size(x: Array) -> float:
+    """Largest spread of a latent coordinate."""
+    xp = place_of(x).xp
+    return float(xp.max(xp.sqrt(xp.mean(x**2, axis=0)))) or 1.0
+
+
+def _relevance(settings: Settings, x: Array, y: Array) -> Array | None:
+    wanted, place = settings.relevance, place_of(x)
+    if isinstance(wanted, str):
+        metric = power_weights(x, 0.0)
+        for _ in range(_LEARNING_STEPS):
+            length, ridge = choose_length(x, y, Latent(metric))
+            metric = learned_metric(x, y, metric, length=length, ridge=ridge)
+        return metric
+    if isinstance(wanted, float):
+        return power_weights(x, wanted) if wanted else None
+    if wanted.shape not in ((x.shape[1],), (x.shape[1], x.shape[1])):
+        raise ValueError(
+            f"relevance has shape {wanted.shape}, but the inputs have {x.shape[1]} latents: "
+            f"({x.shape[1]},) or ({x.shape[1]}, {x.shape[1]}) fits."
+        )
+    return place.put(wanted)
+
+
+def _feature_map(
+    settings: Settings, latent: Latent, x: Array, y: Array, samples: int, count: int, clock: _Clock, tick: Tick
+) -> tuple[RandomMap | KernelMap, tuple[float, float] | None, Refinement | None]:
+    """How members are made: scales by energy matching and refinement, or the length of a kernel."""
+    if settings.regressor == "kernel":
+        length = settings.length or choose_length(x[:samples, :], y[:samples, :], latent)[0]
+        clock.lap("kernel_length")
+        return KernelMap(settings.seed, length, latent), None, None
+    layers = HiddenLayers(settings.seed, 0, (int(x.shape[1]), *settings.widths))
+    energy_scales = energy_matched_scales(layers, latent.weighted(x[:count, :]), y[:count, :])
+    clock.lap("energy_matching")
+    scales = energy_scales if isinstance(settings.scales, str) else settings.scales
+    refinement = None
+    if count < samples:
+        rows = _refinement_rows(x, y, samples, count)
+        refinement = _refine(settings, layers, latent, *rows, energy_scales, tick)
+        scales = _offset(energy_scales, refinement.log_offsets)
+        clock.lap("refinement")
+    return RandomMap(layers, scales, latent), energy_scales, refinement
+
+
+def _refinement_rows(x: Array, y: Array, samples: int, count: int) -> tuple[Array, Array, int]:
+    """Rows of the validation loss: inner samples with some of their copies, then validation samples as they are."""
+    xp = place_of(x).xp
+    copies = min(x.shape[0] // samples, max(1, _REFINED_ROWS // count))
+    inner = [slice(g * samples, g * samples + count) for g in range(copies)]
+    parts = [*inner, slice(count, samples)]
+    both = (xp.concat([rows[part, :] for part in parts], axis=0) for rows in (x, y))
+    return *both, copies * count
 
 
 def _inner_samples(n: int, seed: int) -> tuple[list[int], list[int]]:
@@ -185,24 +273,35 @@ def _inner_samples(n: int, seed: int) -> tuple[list[int], list[int]]:
 def _fit_pca_on(
     fields: Array,
     inner: tuple[list[int], list[int]] | None,
+    orbit: _Orbit,
     n_components: int | float,
     grid: tuple[int, ...],
     weights: Array | None,
     name: str,
 ) -> tuple[PCA, Array]:
-    """Fit the PCA to all fields, or to the inner ones alone; return it with all latents, inner rows first."""
-    if inner is None:
-        return fit_pca(fields, n_components, grid=grid, weights=weights, name=name)
+    """Fit the PCA to all fields, or to the inner ones; return it with all latents: inner, validation, copies."""
     place = place_of(fields)
-    rows = [place.xp.asarray(index, device=place.device) for index in inner]
-    pca, codes = fit_pca(place.xp.take(fields, rows[0], axis=0), n_components, grid=grid, weights=weights, name=name)
-    others = pca.encode(place.xp.take(fields, rows[1], axis=0))
-    return pca, place.xp.concat([codes, others], axis=0)
+    if inner is None and len(orbit.elements) == 1:
+        return fit_pca(fields, n_components, grid=grid, weights=weights, name=name)
+    xp = place.xp
+    parts = [fields] if inner is None else [xp.take(fields, xp.asarray(i, device=place.device), axis=0) for i in inner]
+    among = orbit.with_moved(parts[0])
+    pca, codes = fit_pca(among, n_components, grid=grid, weights=weights, name=name)
+    # Energies are those of the samples: the fields that were added stand for the same ones.
+    share = parts[0].shape[0] / among.shape[0]
+    pca = replace(pca, energy=share * pca.energy, singular_values=math.sqrt(share) * pca.singular_values)
+    codes = codes[: parts[0].shape[0], :]
+    latents = [codes, *(pca.encode(part) for part in parts[1:])]
+    copies = [orbit.encode_copies(pca, part) for part in parts]
+    for moved in zip(*copies, strict=True):
+        latents.extend(moved)
+    return pca, xp.concat(latents, axis=0)
 
 
 def _refine(
     settings: Settings,
     layers: HiddenLayers,
+    latent: Latent,
     x: Array,
     y: Array,
     n_inner: int,
@@ -210,7 +309,7 @@ def _refine(
     tick: Tick,
 ) -> Refinement:
     """Refine the scales on member 0, the representative, with anchors from the inner samples."""
-    features, _ = anchor_features(layers, x[:n_inner, :], energy_scales)
+    features, _ = anchor_features(layers, x[:n_inner, :], energy_scales, latent)
     loss = ValidationLoss.of(features, x, y, n_inner=n_inner, ridge=settings.refine_ridge)
     with single_threaded(place_of(x), when=x.shape[0] * sum(settings.widths) < _SMALL):
         return refine_scales(loss, start=settings.refine_start, tick=lambda message: tick(message, 0, None))

@@ -328,7 +328,7 @@ def _batch(ensemble: Any, old: list[Any], targets: Any, x: Any, y: Any) -> tuple
     both = concat([targets, y], axis=0)
 
     def refit(member: Any) -> Any:
-        rows = concat([old[member.features.layers.member], member.features(x)], axis=0)
+        rows = concat([old[member.features.member], member.features(x)], axis=0)
         return fit_readout(rows, both)[0]
 
     readouts = list(ensemble.over_members(refit, both.shape[0]))

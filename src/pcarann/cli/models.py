@@ -253,19 +253,26 @@ def model_facts(model: Any) -> dict[str, Any]:
         "output_grid": list(model.output_pca_.grid),
         "components": [model.input_pca_.n_components, model.output_pca_.n_components],
         "explained_energy": [model.input_pca_.explained_energy, model.output_pca_.explained_energy],
-        "widths": list(model.widths),
+        "regressor": model.regressor,
+        "features": first.features.count,
         "members": len(fitted.ensemble.members),
-        "scales": list(model.scales_),
-        "energy_scales": list(model.energy_scales_),
+        "ridge": model.ridge_,
         "solver": f"{first.report.solver}, {first.report.form}",
         "rank": first.report.rank,
         "condition": first.report.condition,
-        "training_samples": int(fitted.x.shape[0]),
+        "training_samples": fitted.samples,
         "adapted_samples": fitted.n_adapted,
         "calibration_samples": fitted.calibration.n_samples if fitted.calibration else 0,
         "calibration_stale": fitted.stale,
         "fit_seconds": model.fit_seconds_.get("total", 0.0),
     }
+    if model.regressor == "kernel":
+        facts["length"] = model.length_
+    else:
+        facts |= {"widths": list(model.widths), "scales": list(model.scales_)}
+        facts["energy_scales"] = list(model.energy_scales_)
+    if model.symmetry is not None:
+        facts["symmetry"] = repr(model.symmetry)
     if fitted.refinement:
         facts["refinement"] = fitted.refinement.message
         facts["validation_loss"] = [fitted.refinement.start_loss, fitted.refinement.loss]

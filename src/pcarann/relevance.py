@@ -1,0 +1,73 @@
+"""Which inputs matter: a metric on the latents, learned from the data in closed form.
+
+Isotropic random weights, and isotropic kernels, spend themselves on directions along which the output does not
+change. Let f be a kernel ridge fit of the outputs on latents in the metric R, x̃ = Rᵀx,
+
+    f(x) = Σₙ k(x̃, z̃ₙ) αₙ,   α = (K + λI)⁻¹ Y,
+
+and M its average gradient outer product over training samples (Radhakrishnan et al., 2024),
+
+    M = mean over x of ∇f(x) ∇f(x)ᵀ,   ∇ₓf = R Σₙ k'(x̃, z̃ₙ) αₙᵀ.
+
+M is large along the directions that move the output and small along the others, so that R ← M^{1/2} is the better
+metric. One or two such steps suffice. With a diagonal M each latent coordinate gets a weight of its own.
+"""
+
+from __future__ import annotations
+
+import math
+
+from pcarann.arrays import Array, place_of
+from pcarann.kernel import matern52, median_distance, squared_distances
+
+__all__ = ["learned_metric", "power_weights"]
+
+_POINTS = 200  # samples over which gradients are averaged
+_OUTPUTS = 20  # leading output latents whose gradients count: they hold nearly all of the energy
+
+
+def power_weights(x: Array, power: float) -> Array:
+    """Weights s_j^(−α) of (samples, latent) rows with spread s_j, the largest spread counting as 1, (latent,)."""
+    xp = place_of(x).xp
+    spread = xp.sqrt(xp.mean(x**2, axis=0))
+    largest = float(xp.max(spread)) or 1.0
+    return xp.where(spread > 0, spread / largest, xp.ones_like(spread)) ** (-power)
+
+
+def learned_metric(x: Array, y: Array, metric: Array, *, length: float, ridge: float, diagonal: bool = False) -> Array:
+    """Return M^{1/2}, (latent, latent), or its diagonal form, (latent,), for a fit in the given metric.
+
+    `metric` is R, (latent, latent), or weights, (latent,); `length` is in medians of the distance.
+    """
+    place = place_of(x)
+    xp = place.xp
+    z = x * metric if metric.ndim == 1 else x @ metric
+    unit = length * median_distance(z)
+    squared = squared_distances(z, z)
+    points = min(_POINTS, int(z.shape[0]))
+    slopes = _slope(squared[:points, :], unit)
+    gram = matern52(squared, unit)
+    gram += ridge * place.eye(int(z.shape[0]))
+    coefficients = xp.linalg.solve(gram, y[:, : min(_OUTPUTS, int(y.shape[1]))])
+    outer = place.zeros(int(z.shape[1]), int(z.shape[1]))
+    for i in range(points):
+        row = slopes[i, :]
+        gradient = z[i, :][:, None] * (row @ coefficients)[None, :] - (z * row[:, None]).T @ coefficients
+        outer += gradient @ gradient.T
+    if metric.ndim == 1:
+        outer = outer * metric[:, None] * metric[None, :]
+    else:
+        outer = metric @ outer @ metric.T
+    if diagonal:
+        weights = xp.sqrt(xp.linalg.diagonal(outer))
+        return weights / (float(xp.max(weights)) or 1.0)
+    values, vectors = xp.linalg.eigh(outer / (float(xp.linalg.trace(outer)) or 1.0))
+    roots = xp.sqrt(xp.clip(values, min=0.0))
+    return (vectors * roots) @ vectors.T
+
+
+def _slope(squared: Array, length: float) -> Array:
+    """k'(r)/r of squared distances, the factor of x̃ − z̃ in the gradient of the kernel, up to a constant."""
+    xp = place_of(squared).xp
+    root = xp.sqrt(squared * (5.0 / length**2))
+    return (1.0 + root) * xp.exp(-root) / math.pow(length, 2)

@@ -1,0 +1,106 @@
+"""The estimator's parameters, checked: each that does not fit is refused in one sentence before any work begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from pcarann.online import Start
+from pcarann.ridge import Criterion
+from pcarann.symmetry import Symmetry
+from pcarann.validation import check_choice, check_components, check_count, check_number, check_seed
+
+__all__ = ["Settings"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The estimator's parameters, checked."""
+
+    components: tuple[int | float, int | float]
+    widths: tuple[int, int]
+    n_members: int
+    scales: Literal["refined", "energy"] | tuple[float, float]
+    ridge: float | Criterion
+    regressor: Literal["random", "kernel"]
+    length: float | None
+    linear: bool
+    relevance: float | Literal["learned"] | Any
+    """A power, "learned", or an array: weights of the latents or a metric on them"""
+    symmetry: Symmetry | None
+    refine_ridge: float
+    refine_start: Literal["scan", "energy"]
+    adapt_ridge: float
+    adapt_start: Start
+    forgetting: float
+    quadrature: tuple[Any, Any]
+    seed: int
+
+    @classmethod
+    def of(cls, model: Any) -> Settings:
+        """Check every parameter, or refuse in one sentence."""
+        widths, scales, quadrature = model.widths, model.scales, model.quadrature
+        if not isinstance(widths, tuple | list | np.ndarray) or len(widths) != 2:
+            raise ValueError(f"widths must be a pair (n₁, n₂), got {widths!r}.")
+        if isinstance(scales, tuple | list | np.ndarray) and len(scales) == 2:
+            scales = (check_number(scales[0], "scales", above=0), check_number(scales[1], "scales", above=0))
+        elif not isinstance(scales, str) or scales not in ("refined", "energy"):
+            raise ValueError(f"scales must be 'refined', 'energy' or a pair (r₁, r₂), got {scales!r}.")
+        if quadrature is not None and (not isinstance(quadrature, tuple | list) or len(quadrature) != 2):
+            raise ValueError("quadrature must be None or a pair (input weights, output weights).")
+        symmetry = model.symmetry
+        if symmetry is not None and not isinstance(symmetry, Symmetry):
+            raise ValueError(f"symmetry must be None or a pcarann.Symmetry, got {symmetry!r}.")
+        if model.ridge == "loo" and symmetry is not None:
+            raise ValueError("ridge='loo' needs all rows at once, but copies under a symmetry are streamed: use 'gcv'.")
+        return cls(
+            components=check_components(model.n_components),
+            widths=(check_count(widths[0], "widths"), check_count(widths[1], "widths")),
+            n_members=check_count(model.n_members, "n_members"),
+            scales=scales,
+            ridge=_check_ridge(model.ridge),
+            regressor=check_choice(model.regressor, "regressor", ("random", "kernel")),
+            length=None if model.length is None else check_number(model.length, "length", above=0.0),
+            linear=_check_flag(model.linear, "linear"),
+            relevance=_check_relevance(model.relevance),
+            symmetry=symmetry,
+            refine_ridge=check_number(model.refine_ridge, "refine_ridge", above=0.0),
+            refine_start=check_choice(model.refine_start, "refine_start", ("scan", "energy")),
+            adapt_ridge=check_number(model.adapt_ridge, "adapt_ridge", above=0.0),
+            adapt_start=check_choice(model.adapt_start, "adapt_start", ("least-squares", "ridge")),
+            forgetting=check_number(model.forgetting, "forgetting", above=0.0, most=1.0),
+            quadrature=(None, None) if quadrature is None else (quadrature[0], quadrature[1]),
+            seed=check_seed(model.random_state),
+        )
+
+
+def _check_ridge(value: Any) -> float | Criterion:
+    if isinstance(value, str):
+        if value == "gcv" or value == "loo":
+            return value  # type: ignore[return-value]
+        raise ValueError(f"ridge must be a number of at least 0, 'gcv' or 'loo', got {value!r}.")
+    return check_number(value, "ridge", least=0.0)
+
+
+def _check_relevance(value: Any) -> Any:
+    if isinstance(value, str):
+        if value != "learned":
+            raise ValueError(f"relevance must be a power, 'learned' or an array of weights, got {value!r}.")
+        return value
+    if np.ndim(value) == 0:
+        return check_number(value, "relevance", least=-3.0, most=3.0)
+    array = np.asarray(value)
+    if array.ndim > 2 or array.dtype.kind not in "fi" or not np.isfinite(array).all() or not array.any():
+        raise ValueError(
+            f"relevance must hold finite weights of the latents, not all 0, in one axis or two, found {array.dtype} "
+            f"of shape {array.shape}."
+        )
+    return array
+
+
+def _check_flag(value: Any, name: str) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {value!r}.")
+    return bool(value)
