@@ -23,13 +23,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pcarann.conformal import Band
+    from pcarann.marching import Marching
     from pcarann.operator import PCARaNN
     from pcarann.storage import ModelFileError, load
+    from pcarann.symmetry import Symmetry
 
 __version__ = "0.1.0"
-__all__ = ["Band", "ModelFileError", "PCARaNN", "load"]
+__all__ = ["Band", "Marching", "ModelFileError", "PCARaNN", "Symmetry", "load"]
 
-_HOME = {"Band": "conformal", "PCARaNN": "operator", "ModelFileError": "storage", "load": "storage"}
+_HOME = {
+    "Band": "conformal",
+    "Marching": "marching",
+    "ModelFileError": "storage",
+    "PCARaNN": "operator",
+    "Symmetry": "symmetry",
+    "load": "storage",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -17,25 +17,31 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pcarann.arrays import Array, place_of, single_threaded
+from pcarann.arrays import Array, place_of, single_threaded, to_host
 from pcarann.features import HiddenLayers, Latent, anchor_features
 from pcarann.kernel import matern52, median_distance, squared_distances
+from pcarann.metrics import relative_l2
 from pcarann.pca import PCA, fit_pca
 from pcarann.random import permutation
 from pcarann.relevance import learned_metric, power_weights
 from pcarann.scales import energy_matched_scales
+from pcarann.smoothing import Smoothing
 
-__all__ = ["AutoReport", "Choice", "search"]
+__all__ = ["AutoReport", "Choice", "chosen_parameters", "judge_symmetry", "search"]
 
 _STREAM = (-6,)
 _LENGTHS = tuple(2.0**k for k in range(-2, 10))
 _RIDGES = tuple(10.0**k for k in range(-14, 1))
 _POWERS = (-1.5, -1.0, -0.5, 0.0, 0.5, 1.0)
-_CUTS = (4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+_CUTS = (4, 8, 12, 16, 24, 48, 96)
 _ROWS = 1000  # samples at most in the search; ridge and fit take all
 _MOST_MODES = 400
+_METRIC_ROWS = 4000  # samples at most from which the metric is learned
 _KEPT_ENERGY = (1 - 1e-9, 1 - 1e-10)
 _GAIN = 0.01  # of the error, below which a change is chance
+_WIDTHS = (0.01, 0.03, 0.07, 0.15)
+_FEWEST_POINTS = 16  # of an axis that may be smoothed
+_HOPELESS = 1.4  # times the best error, beyond which no other length is tried
 _TABLE = 256  # values of an input at most for which each may be given its own unit
 _SCALES = ((-2.0, 0.0), (0.0, 0.0), (-1.0, 0.0), (1.0, 0.0), (-1.0, 1.0), (-1.0, -1.5))
 
@@ -46,6 +52,7 @@ class Choice:
 
     unit: bool = False
     """Whether each input value is measured in units of its own spread"""
+    smoothing: float = 0.0
     modes: int | None = None
     """Input modes that are kept; None for all"""
     power: float = 0.0
@@ -82,9 +89,13 @@ class AutoReport:
         kernel = f"a kernel of length {chosen.length:g} medians"
         layers = f"random layers of {chosen.widths[0]} and {chosen.widths[1]} neurons"
         lines.append(f"  regressor  {kernel if chosen.regressor == 'kernel' else layers}, ridge {chosen.ridge:.0e}")
-        lines.append(f"  inputs     {'all modes' if chosen.modes is None else f'{chosen.modes} modes'}, {_metric(chosen)}")
+        lines.append(
+            f"  inputs     {'all modes' if chosen.modes is None else f'{chosen.modes} modes'}, {_metric(chosen)}"
+        )
         if chosen.unit:
             lines.append("  units      each input value in units of its own spread")
+        if chosen.smoothing:
+            lines.append(f"  smoothing  of the inputs by {chosen.smoothing:g} of their axes")
         lines.append(f"  linear     {'with' if chosen.linear else 'without'} a linear term")
         if any(text.startswith("symmetry") for text, _ in self.trials):
             lines.append(f"  symmetry   {'used' if chosen.symmetry else 'not used: it raised the error'}")
@@ -119,14 +130,23 @@ class _Fold:
         return float(xp.mean(xp.sqrt(squares) / self.sizes))
 
 
-class Search:
+class _Search:
     """The best setting so far, and the ways to better it."""
 
-    def __init__(self, inputs: Array, outputs: Array, seed: int, deadline: float, tick: Callable[[str], None]):
+    def __init__(
+        self,
+        inputs: Array,
+        outputs: Array,
+        grid: tuple[int, ...],
+        *,
+        seed: int,
+        deadline: float,
+        tick: Callable[[str], None],
+    ):
         self.seed, self.deadline, self.tick = seed, deadline, tick
         self.report = AutoReport()
-        self.inputs, self.outputs = inputs, outputs
-        self._folds: dict[bool, list[_Fold]] = {}
+        self.inputs, self.outputs, self.grid = inputs, outputs, grid
+        self._folds: dict[tuple[bool, float], list[_Fold]] = {}
 
     @property
     def best(self) -> Choice:
@@ -135,6 +155,8 @@ class Search:
 
     def try_out(self, name: str, choice: Choice) -> bool:
         """Judge a setting at the best of its lengths and ridges; keep it if it is better by more than chance."""
+        if any(name == tried for tried, _ in self.report.trials):
+            return False
         if time.perf_counter() > self.deadline and self.report.trials:
             self.report.stopped = True
             return False
@@ -146,11 +168,13 @@ class Search:
             self.report.choice, self.report.error = tuned, error
         return better
 
-    def folds(self, unit: bool) -> list[_Fold]:
-        """Cut the samples into folds and encode them, once for each unit."""
-        if unit not in self._folds:
-            self._folds[unit] = [_fold(self.inputs, self.outputs, *rows, unit) for rows in self._rows()]
-        return self._folds[unit]
+    def folds(self, choice: Choice) -> list[_Fold]:
+        """Cut the samples into folds and encode them, once for each unit and smoothing."""
+        key = (choice.unit, choice.smoothing)
+        if key not in self._folds:
+            inputs = Smoothing.of(self.inputs, self.grid, choice.smoothing)(self.inputs, self.grid)
+            self._folds[key] = [_fold(inputs, self.outputs, *rows, choice.unit) for rows in self._rows()]
+        return self._folds[key]
 
     def _rows(self) -> list[tuple[list[int], list[int]]]:
         order = permutation(int(self.inputs.shape[0]), seed=self.seed, stream=_STREAM)[:_ROWS]
@@ -160,7 +184,7 @@ class Search:
 
     def _tuned(self, choice: Choice) -> tuple[Choice, float]:
         """Walk along the lengths from the one at hand while the error falls."""
-        parts = [(fold, *_metric_of(choice, fold)) for fold in self.folds(choice.unit)]
+        parts = [(fold, *_metric_of(choice, fold)) for fold in self.folds(choice)]
         seen: dict[int, tuple[float, float]] = {}
 
         def error(index: int) -> float:
@@ -169,7 +193,7 @@ class Search:
             return seen[index][0]
 
         at = min(range(len(_LENGTHS)), key=lambda i: abs(math.log(_LENGTHS[i] / choice.length)))
-        while True:
+        while error(at) < _HOPELESS * self.report.error:
             near = [i for i in (at - 1, at, at + 1) if 0 <= i < len(_LENGTHS)]
             following = min(near, key=error)
             if following == at:
@@ -180,7 +204,7 @@ class Search:
     def _random(self, choice: Choice) -> tuple[Choice, float]:
         errors = [0.0] * len(_RIDGES)
         ridge_unit = 1.0
-        folds = self.folds(choice.unit)
+        folds = self.folds(choice)
         for fold in folds:
             metric, modes = _metric_of(choice, fold)
             x = fold.x[:, :modes]
@@ -198,52 +222,112 @@ class Search:
 
 
 def search(
-    inputs: Array, outputs: Array, *, seed: int, budget: float, tick: Callable[[str], None], symmetry: bool
-) -> Search:
-    """Search for the best setting of (samples, values) inputs and outputs; `symmetry` is judged by the caller."""
+    inputs: Array, outputs: Array, grid: tuple[int, ...], *, seed: int, budget: float, tick: Callable[[str], None]
+) -> AutoReport:
+    """Search for the best setting of (samples, values) inputs, on this grid, and outputs."""
     begun = time.perf_counter()
-    state = Search(inputs, outputs, seed, begun + budget, tick)
+    state = _Search(inputs, outputs, grid, seed=seed, deadline=begun + budget, tick=tick)
     with single_threaded(place_of(inputs)), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="n_components=.* was asked for")
         state.try_out("kernel", Choice())
         if inputs.shape[1] <= _TABLE:
             state.try_out("kernel, own unit for each input", replace(state.best, unit=True))
         _improve_power(state)
+        _improve_smoothing(state)
         _improve_modes(state)
         _improve_metric(state)
         state.try_out("kernel, linear term", replace(state.best, linear=True))
         _try_random(state)
     state.report.seconds = time.perf_counter() - begun
-    return state
+    return state.report
 
 
-def _improve_power(state: Search) -> None:
+def chosen_parameters(choice: Choice, inputs: Array, outputs: Array, grid: tuple[int, ...]) -> dict[str, Any]:
+    """Parameters of the estimator that a choice means for these samples."""
+    fields = Smoothing.of(inputs, grid, choice.smoothing)(inputs, grid)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="n_components=.* was asked for")
+        pca, x = fit_input_pca(fields, choice)
+        _, y = fit_pca(outputs, _KEPT_ENERGY[1], name="outputs")
+    metric = metric_on(x[:_METRIC_ROWS, :], y[:_METRIC_ROWS, :], choice) if choice.steps else None
+    made: dict[str, Any] = {
+        "n_components": (pca.n_components, _KEPT_ENERGY[1]),
+        "regressor": choice.regressor,
+        "ridge": choice.ridge,
+        "linear": choice.linear,
+        "relevance": choice.power if metric is None else to_host(metric),
+        "smoothing": choice.smoothing,
+    }
+    if choice.unit:
+        made["quadrature"] = (to_host(unit_weights(fields)).reshape(grid), None)
+    if choice.regressor == "kernel":
+        return made | {"length": choice.length}
+    layers = HiddenLayers(0, 0, (pca.n_components, *choice.widths))
+    weights = metric_on(x, y, choice) if metric is None else metric
+    scales = energy_matched_scales(layers, Latent(weights).weighted(x), y)
+    offset = [scale * math.exp(eta) for scale, eta in zip(scales, choice.offsets, strict=True)]
+    return made | {"widths": choice.widths, "scales": (offset[0], offset[1])}
+
+
+def judge_symmetry(
+    estimator: Any, parameters: dict[str, Any], X: Array, y: Array, symmetry: Any, report: AutoReport
+) -> dict[str, Any]:
+    """Compare one member with and without the symmetry on held-out samples; return the better parameters."""
+    begun = time.perf_counter()
+    order = permutation(int(X.shape[0]), seed=parameters["random_state"], stream=_STREAM)
+    held, inner = sorted(order[::5]), sorted(set(order) - set(order[::5]))
+    moved = parameters | {"symmetry": symmetry, "smoothing": 0.0}
+    errors = []
+    for candidate in (parameters, moved):
+        model = estimator(**candidate | {"n_members": 1})
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="n_components=.* was asked for|.* inputs lie more than")
+            model.fit(X[inner], y[inner])
+            errors.append(float(relative_l2(model.predict(X[held]), y[held])))
+    report.trials += [("without symmetry, one member", errors[0]), ("symmetry, one member", errors[1])]
+    report.seconds += time.perf_counter() - begun
+    if errors[1] >= errors[0]:
+        return parameters
+    report.choice, report.error = replace(report.choice, symmetry=True, smoothing=0.0), errors[1]
+    return moved
+
+
+def _improve_power(state: _Search) -> None:
     """Move along the powers from the one at hand, in the direction that helps."""
     for step in (-1, 1):
         at = _POWERS.index(state.best.power) + step
         while 0 <= at < len(_POWERS):
-            name = f"kernel, power {-_POWERS[at]:g}"
+            smoothing = f", smoothing {state.best.smoothing:g}" if state.best.smoothing else ""
+            name = f"kernel, power {-_POWERS[at]:g}{smoothing}"
             if not state.try_out(name, replace(state.best, power=_POWERS[at])):
                 break
             at += step
 
 
-def _improve_modes(state: Search) -> None:
+def _improve_smoothing(state: _Search) -> None:
+    """Try to smooth fields: at the power at hand, and since smoothing flattens, at powers nearer to whitening."""
+    if max(state.grid) < _FEWEST_POINTS or state.best.unit:
+        return
+    before = state.best
+    for width in _WIDTHS:
+        for power in (before.power, 0.0, 0.5):
+            name = f"kernel, power {-power:g}, smoothing {width:g}"
+            state.try_out(name, replace(before, smoothing=width, power=power))
+    if state.best.smoothing:
+        _improve_power(state)
+
+
+def _improve_modes(state: _Search) -> None:
     """Try fewer input modes, each number with the power at hand and with one towards whitening."""
-    available = int(state.folds(state.best.unit)[0].x.shape[1])
+    available = int(state.folds(state.best)[0].x.shape[1])
     cuts = [cut for cut in _CUTS if cut < available]
-    misses = 0
+    before = state.best
     for cut in reversed(cuts):
-        before = state.best
-        found = state.try_out(f"kernel, {cut} modes", replace(before, modes=cut))
-        power = min(before.power + 0.5, _POWERS[-1])
-        found |= state.try_out(f"kernel, {cut} modes, power {-power:g}", replace(before, modes=cut, power=power))
-        misses = 0 if found else misses + 1
-        if misses == 4:
-            break
+        for power in (before.power, min(before.power + 0.5, _POWERS[-1])):
+            state.try_out(f"kernel, {cut} modes, power {-power:g}", replace(before, modes=cut, power=power))
 
 
-def _improve_metric(state: Search) -> None:
+def _improve_metric(state: _Search) -> None:
     """Learn the metric, all of it or one weight a latent, for as long as it helps."""
     for diagonal in (False, True):
         start = replace(state.best, steps=0, diagonal=diagonal)
@@ -253,9 +337,9 @@ def _improve_metric(state: Search) -> None:
                 break
 
 
-def _try_random(state: Search) -> None:
+def _try_random(state: _Search) -> None:
     """Try random layers in the metric that was found, at a few scales."""
-    samples = int(state.folds(state.best.unit)[0].x.shape[0])
+    samples = int(state.folds(state.best)[0].x.shape[0])
     half = min(1500, max(200, samples))
     for offsets in _SCALES:
         choice = replace(state.best, regressor="random", widths=(half, half), offsets=offsets)
@@ -313,9 +397,7 @@ def _metric_of(choice: Choice, fold: _Fold) -> tuple[Array | None, int]:
     return metric_on(fold.x[:, :modes], fold.y, choice), modes
 
 
-def _kernel_error(
-    parts: list[tuple[_Fold, Array | None, int]], choice: Choice, length: float
-) -> tuple[float, float]:
+def _kernel_error(parts: list[tuple[_Fold, Array | None, int]], choice: Choice, length: float) -> tuple[float, float]:
     """Mean error over folds at the best ridge, and that ridge."""
     errors = [0.0] * len(_RIDGES)
     for fold, metric, modes in parts:

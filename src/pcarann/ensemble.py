@@ -21,7 +21,7 @@ from pcarann.pca import PCA
 from pcarann.readout import Block, ReadoutReport, Sums, fit_readout, fit_streamed_readout
 from pcarann.ridge import Criterion, choose_ridge, spectrum_of_rows, spectrum_of_sums
 
-__all__ = ["Ensemble", "Features", "KernelMap", "Member", "RandomMap", "fit_members", "resolve_ridge"]
+__all__ = ["Ensemble", "Features", "KernelMap", "Member", "RandomMap", "fit_members", "resolve_ridge", "stream"]
 
 Tick = Callable[[str, int, int | None], None]
 """Progress: (stage, steps done, steps in all where known)."""
@@ -32,6 +32,7 @@ Features = RandomFeatures | KernelFeatures
 """A feature map h of one member"""
 
 _ROWS = 2048  # samples at a time through the hidden layers
+_ANCHOR_ROWS = 4096  # that anchors are taken from and features are kept of, at most; more rows are streamed
 _ENCODED_ROWS = 256  # fields at a time through the PCA, which makes a centred copy of them
 # Samples travel in multiples of this, the last block padded with zeros: BLAS rounds differently for other shapes,
 # and a prediction should not depend on the samples beside it.
@@ -48,9 +49,9 @@ class RandomMap:
     scales: tuple[float, float]
     latent: Latent
 
-    def features(self, member: int, x: Array) -> tuple[RandomFeatures, Array]:
-        """The map of a member, anchored at (samples, latent) training latents, and its features of them."""
-        return anchor_features(replace(self.layers, member=member), x, self.scales, self.latent)
+    def features(self, member: int, x: Array, anchored: int) -> tuple[RandomFeatures, Array]:
+        """The map of a member, anchored at the first of (samples, latent) training rows, and its features of those."""
+        return anchor_features(replace(self.layers, member=member), x[:anchored, :], self.scales, self.latent)
 
     def working_bytes(self, rows: int, anchored: int) -> int:
         """Memory of the fit of one member to so many rows at a time."""
@@ -67,10 +68,10 @@ class KernelMap:
     """In medians of the distance between training latents"""
     latent: Latent
 
-    def features(self, member: int, x: Array) -> tuple[KernelFeatures, Array]:
-        """The map of a member, its landmarks among (samples, latent) training latents, and its features of them."""
+    def features(self, member: int, x: Array, anchored: int) -> tuple[KernelFeatures, Array]:
+        """The map of a member, its landmarks among all (samples, latent) rows, and its features of the first."""
         made = self.made(member, x)
-        return made, made(x)
+        return made, made(x[:anchored, :])
 
     def made(self, member: int, x: Array) -> KernelFeatures:
         """The map of a member alone."""
@@ -221,21 +222,23 @@ def fit_members(
 ) -> tuple[Member, ...]:
     """Fit members 0, …, K − 1 to (samples, latent) inputs and outputs.
 
-    The first `anchored` rows are the samples themselves, which set anchors and landmarks; those after are copies
-    under a symmetry, and are streamed.
+    The first `anchored` rows are the samples themselves, which set the anchors; those after are copies under a
+    symmetry, and are streamed.
     """
 
+    anchors = min(anchored, _ANCHOR_ROWS)
+
     def fit_member(k: int) -> Member:
-        features, H = feature_map.features(k, x[:anchored, :])
-        if x.shape[0] == anchored:
-            readout, report = fit_readout(H, y, ridge)
+        features, H = feature_map.features(k, x, anchors)
+        if _direct(features, x, anchors):
+            readout, report = fit_readout(H if x.shape[0] == anchors else features(x), y, ridge)
         else:
             del H
-            readout, report = fit_streamed_readout(lambda: _stream(features, x, y), ridge)
+            readout, report = fit_streamed_readout(lambda: stream(features, x, y), ridge)
         return Member(_forgetful(features, n_members), contiguous(readout), report)
 
     members = []
-    bytes_each = feature_map.working_bytes(min(int(x.shape[0]), max(anchored, _ROWS)), anchored)
+    bytes_each = feature_map.working_bytes(min(int(x.shape[0]), max(anchors, _ROWS)), anchors)
     for member in concurrently(fit_member, range(n_members), place=place_of(x), bytes_each=bytes_each):
         members.append(member)
         tick("fitting members", len(members), n_members)
@@ -246,13 +249,20 @@ def resolve_ridge(feature_map: FeatureMap, x: Array, y: Array, *, anchored: int,
     """Return the ridge, chosen on member 0 where a criterion is given: the members differ by chance alone."""
     if not isinstance(ridge, str):
         return ridge
-    features, H = feature_map.features(0, x[:anchored, :])
-    if x.shape[0] == anchored:
-        return choose_ridge(spectrum_of_rows(H, y), ridge)
-    return choose_ridge(spectrum_of_sums(Sums.of(_stream(features, x, y))), ridge)
+    anchors = min(anchored, _ANCHOR_ROWS)
+    features, H = feature_map.features(0, x, anchors)
+    if ridge == "loo" or _direct(features, x, anchors):
+        return choose_ridge(spectrum_of_rows(H if x.shape[0] == anchors else features(x), y), ridge)
+    return choose_ridge(spectrum_of_sums(Sums.of(stream(features, x, y))), ridge)
 
 
-def _stream(features: Features, x: Array, y: Array) -> Iterator[Block]:
+def _direct(features: Features, x: Array, anchors: int) -> bool:
+    """Whether all rows are handled at once: few of them, or fewer than features."""
+    return bool(x.shape[0] == anchors or x.shape[0] < features.count)
+
+
+def stream(features: Features, x: Array, y: Array) -> Iterator[Block]:
+    """Yield features and targets of blocks of rows."""
     for start in range(0, x.shape[0], _ROWS):
         rows = slice(start, min(start + _ROWS, x.shape[0]))
         yield features(x[rows, :]), y[rows, :]

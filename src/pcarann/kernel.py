@@ -73,17 +73,26 @@ def landmark_features(
     latent = latent or Latent()
     count = min(max(1, round(SHARE * x.shape[0])), MOST_LANDMARKS)
     rows = sorted(permutation(int(x.shape[0]), seed=seed, stream=(member, _STREAM))[:count])
-    weighted = latent.weighted(x)
-    landmarks = place.xp.take(weighted, place.xp.asarray(rows, device=place.device), axis=0)
-    unit = length * median_distance(weighted)
-    gram = matern52(squared_distances(landmarks, landmarks), unit)
+    # Landmarks are not stored but made again on loading: on one thread they round alike wherever that is.
+    with single_threaded(place):
+        weighted = latent.weighted(x)
+        landmarks = place.xp.take(weighted, place.xp.asarray(rows, device=place.device), axis=0)
+        unit = length * median_distance(weighted)
+        lower = _factor(matern52(squared_distances(landmarks, landmarks), unit))
+    return KernelFeatures(member, landmarks, unit, lower, latent)
+
+
+def _factor(gram: Array) -> Array:
+    """L of k(Z, Z) plus the least jitter that lets it be factored."""
+    place, count = place_of(gram), int(gram.shape[0])
     # The rounding of the factorisation itself; landmarks that coincide would otherwise make it fail.
     jitter = 4 * count * _EPS
-    lower = None
-    while lower is None:
+    while jitter < 1.0:
         lower = cholesky(gram + jitter * place.eye(count))
+        if lower is not None:
+            return lower
         jitter *= 10
-    return KernelFeatures(member, landmarks, unit, lower, latent)
+    raise ValueError("the kernel of the input latents is not finite: are the inputs far above 1e100, or the length 0?")
 
 
 def choose_length(x: Array, y: Array, latent: Latent) -> tuple[float, float]:

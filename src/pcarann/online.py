@@ -30,10 +30,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from pcarann.arrays import Array, Place, cholesky, place_of, solve_cholesky, solve_lower
-from pcarann.ensemble import Ensemble, Member
-from pcarann.readout import fit_readout
+from pcarann.ensemble import Ensemble, Member, stream
+from pcarann.readout import Sums, fit_readout
 
 __all__ = ["Adaptation", "Dual", "Primal", "RecursiveLeastSquares", "Start", "batch_refit"]
+
+_ROWS_AT_ONCE = 8192  # of the start; more are summed block by block, in the primal
 
 Start = Literal["least-squares", "ridge"]
 
@@ -188,7 +190,11 @@ class Adaptation:
 
         def begin(member: Member) -> RecursiveLeastSquares:
             prior = member.readout if start == "least-squares" else None
-            return RecursiveLeastSquares.start(member.features(x), y, ridge=ridge, prior=prior)
+            if x.shape[0] <= _ROWS_AT_ONCE:
+                return RecursiveLeastSquares.start(member.features(x), y, ridge=ridge, prior=prior)
+            sums = Sums.of(stream(member.features, x, y if prior is None else 0.0 * y))
+            information = sums.normal + ridge * place_of(x).eye(int(sums.normal.shape[0]))
+            return RecursiveLeastSquares(ridge, prior, Primal(information, sums.moment))
 
         return cls._of(ensemble.over_members(begin, x.shape[0]), x, place_of(x).zeros(x.shape[0]) + 1.0)
 

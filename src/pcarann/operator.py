@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -38,11 +38,18 @@ from pcarann.online import Adaptation, Start, batch_refit
 from pcarann.pca import PCA
 from pcarann.refine import Refinement
 from pcarann.settings import Settings
+from pcarann.smoothing import Smoothing
 from pcarann.symmetry import Symmetry
 from pcarann.training import Fitted, train
-from pcarann.validation import check_fields, check_number, check_pair_lengths
+from pcarann.validation import check_fields, check_number, check_pair_lengths, check_seed
+
+if TYPE_CHECKING:
+    from pcarann.auto import AutoReport
 
 __all__ = ["PCARaNN"]
+
+
+_FEWEST_TO_CHOOSE = 10
 
 
 class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -78,6 +85,9 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         they are, 1 whitens them, a negative power attends to the leading ones even more. "learned" finds a metric in
         which the directions that move the output count (`pcarann.relevance`). An array gives weights (latent,) or a
         metric (latent, latent).
+    smoothing : float
+        Width of a Gaussian by which rough inputs are smoothed along the last two axes of their grid, as a share of
+        the axis; 0 leaves them as they are.
     symmetry : None or Symmetry
         Transformations of (input, output) pairs under which the problem does not change: copies of the samples
         under them are fitted too, and predictions are averaged over them.
@@ -115,6 +125,9 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     True
     """
 
+    auto_report_: AutoReport
+    """What `auto` tried and chose"""
+
     def __init__(
         self,
         n_components: Any = (100, 100),
@@ -126,6 +139,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         length: float | None = None,
         linear: bool = False,
         relevance: Any = 0.0,
+        smoothing: float = 0.0,
         symmetry: Symmetry | None = None,
         refine_ridge: float = 1e-4,
         refine_start: Literal["scan", "energy"] = "scan",
@@ -146,6 +160,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.length = length
         self.linear = linear
         self.relevance = relevance
+        self.smoothing = smoothing
         self.symmetry = symmetry
         self.refine_ridge = refine_ridge
         self.refine_start = refine_start
@@ -164,10 +179,48 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         inputs, input_grid = check_fields(X, "X", place, least=2)
         outputs, output_grid = check_fields(_required(y), "y", place, scalar=True, least=2)
         check_pair_lengths(inputs, outputs)
+        smoothing = Smoothing.of(inputs, input_grid, settings.smoothing)
+        inputs = smoothing(inputs, input_grid)
         grids = (input_grid, output_grid)
         with _progress(self.verbose) as tick:
-            self._fitted = train(settings, inputs, outputs, grids, tick)
+            self._fitted = replace(train(settings, inputs, outputs, grids, tick), smoothing=smoothing)
         return self
+
+    @classmethod
+    def auto(
+        cls,
+        X: Array,
+        y: Array,
+        *,
+        budget: float = 60.0,
+        symmetry: Symmetry | None = None,
+        random_state: Any = 0,
+        device: str | None = None,
+        verbose: bool = False,
+    ) -> PCARaNN:
+        """Choose all options by validation, within about `budget` seconds of search, and return the fitted model.
+
+        `auto_report_` of the model says what was tried and chosen: print it. A `symmetry` that is offered is used
+        only where it lowers the validation error.
+        """
+        from pcarann.auto import chosen_parameters, judge_symmetry, search
+
+        check_number(budget, "budget", above=0.0)
+        seed = check_seed(random_state)
+        place = place_of(X, device)
+        inputs, grid = check_fields(X, "X", place, least=_FEWEST_TO_CHOOSE)
+        outputs, _ = check_fields(_required(y), "y", place, scalar=True, least=_FEWEST_TO_CHOOSE)
+        check_pair_lengths(inputs, outputs)
+        with _progress(verbose) as tick:
+            report = search(inputs, outputs, grid, seed=seed, budget=budget, tick=lambda name: tick(name, 0, None))
+            parameters = chosen_parameters(report.choice, inputs, outputs, grid)
+            parameters |= {"random_state": seed, "device": device}
+            if symmetry is not None:
+                tick("symmetry", 0, None)
+                parameters = judge_symmetry(cls, parameters, X, y, symmetry, report)
+        model = cls(**parameters, verbose=verbose).fit(X, y)
+        model.auto_report_ = report
+        return model
 
     def predict(self, X: Array, return_std: bool = False) -> Any:
         """Predict output fields û = G(Φ(F(a))), the mean over the members; with their standard deviation if asked."""
@@ -378,7 +431,8 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _inputs(self, X: Array, fitted: Fitted) -> Array:
         ensemble = fitted.ensemble
-        return check_fields(X, "X", ensemble.place, grid=ensemble.input_pca.grid)[0]
+        fields, grid = check_fields(X, "X", ensemble.place, grid=ensemble.input_pca.grid)
+        return fitted.smoothing(fields, grid)
 
     def _random_map(self, name: str) -> RandomMap:
         found = self._attribute(name).feature_map

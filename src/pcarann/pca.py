@@ -7,10 +7,21 @@ leading modes φ₁, …, φ_d, orthonormal in that inner product,
     decode   G(y) = ā + Σₖ yₖ φₖ
 
 The modes come from the smaller of the two Gram matrices, N × N or values × values, which is twenty times
-cheaper than a singular value decomposition of the fields. A Gram matrix squares the singular values, so modes
-below √eps of the first are lost in it: where modes that deep are asked for, a block power step with orthonormal
-bases brings them back. A small singular value decomposition inside the found subspace
-(Rayleigh–Ritz) then makes the modes orthonormal, ordered and exact to rounding.
+cheaper than a singular value decomposition of the fields; a small decomposition inside the found subspace
+(Rayleigh–Ritz) makes them orthonormal, ordered and exact to rounding.
+
+A Gram matrix squares the singular values, so modes below √eps of the first are lost in it. Where modes that deep
+are asked for (fields smoothed by diffusion), they come in stages, each from orthogonal iteration on what the
+stages before have left: a stage finds modes down to √eps of its own first, and subtracts them.
+
+Such modes can be real far below eps s₁. Rounding moves entry aᵢⱼ by an independent error of variance
+(eps |aᵢⱼ|)² / 12, and a matrix E of independent errors of deviation ρ |aᵢⱼ| has
+
+    ‖E‖ ≲ ρ (maxᵢ ‖aᵢ‖ + maxⱼ ‖a.ⱼ‖)    (Bandeira and van Handel, 2016)
+
+with the rows aᵢ and columns a.ⱼ of the fields, which is ρ ‖A‖ (1/√N + 1/√values) for entries of like size. Modes
+below are noise. Its level ρ is eps/√12, or more where the arithmetic that made the fields left more: what remains
+after k modes tells.
 """
 
 from __future__ import annotations
@@ -26,10 +37,14 @@ from pcarann.random import uniform
 __all__ = ["PCA", "fit_pca"]
 
 _EPS = 2.0**-52
-# A singular value counts while it exceeds the rounding error of the data it was computed from.
+# Rounding of the fields is at most this share of their norm: a singular value above it always counts.
 _RANK_TOLERANCE = 10 * _EPS
 # Gram eigenvalues below this share of the first have lost half their digits or more.
 _GRAM_TOLERANCE = 1e4 * _EPS
+# A stage keeps the modes above this share of its first: rounding has turned them by less than √eps.
+_STAGE_TOLERANCE = math.sqrt(_EPS)
+# Orthogonal iteration with 10 spare vectors (Halko, Martinsson and Tropp, 2011, recommend 5 to 10 of them).
+_SPARE, _ITERATIONS = 10, 2
 
 
 @dataclass(frozen=True)
@@ -107,39 +122,100 @@ def fit_pca(
     root = None if weights is None else xp.sqrt(weights)
     if root is not None:
         centred *= root
-    size = _norm(mean if root is None else mean * root) * math.sqrt(fields.shape[0])
-    basis, energy = _leading_basis(centred, n_components)
-    left, singular, right = xp.linalg.svd(centred @ basis, full_matrices=False)
-    modes = (basis @ right.T).T
-    latents = left * singular
+    offset = _norm(mean if root is None else mean * root) * math.sqrt(fields.shape[0])
+    start, energies, energy = _gram_modes(centred, n_components)
+    bound = _RANK_TOLERANCE * math.hypot(offset, math.sqrt(energy))
+    last = float(energies[-1])
+    if last > _GRAM_TOLERANCE * float(energies[0]) and last > bound**2:
+        basis, latents, singular = _rayleigh_ritz(centred, _from_gram(centred, start, energies))
+    else:
+        # The mean is rounded too; left in, its error would be a mode of its own: the same for every field.
+        shift = xp.mean(centred, axis=0)
+        centred -= shift
+        mean = mean + (shift if root is None else shift / root)
+        basis, latents, singular = _graded_modes(centred, start)
+        rank = _rank(to_host(singular), _norm(centred), _size(fields, root), bound)
+        _warn_if_clipped(rank, n_components, fields, name)
+        basis, latents, singular = basis[:, :rank], latents[:, :rank], singular[:rank]
+    modes = basis.T
     sign = _signs(modes, place)
-    rank = _rank(to_host(singular), math.hypot(size, math.sqrt(energy)), n_components, fields, name)
-    modes = (modes * sign[:, None])[:rank, :]
+    modes = modes * sign[:, None]
     pca = PCA(
         mean=mean,
         modes=contiguous(modes if root is None else modes / root),
-        singular_values=contiguous(singular[:rank]),
+        singular_values=contiguous(singular),
         energy=energy,
         grid=tuple(fields.shape[1:]) if grid is None else grid,
         weights=weights,
     )
-    return pca, contiguous((latents * sign)[:, :rank])
+    return pca, contiguous(latents * sign)
 
 
-def _leading_basis(centred: Array, n_components: int | float) -> tuple[Array, float]:
-    """Return an orthonormal (values, components) basis of the leading modes, and the total energy."""
+def _gram_modes(centred: Array, n_components: int | float) -> tuple[Array, Array, float]:
+    """Return eigenvectors of the smaller Gram matrix for the modes asked for, their energies, and the total energy."""
     xp = place_of(centred).xp
     samples, values = centred.shape
-    wide = samples <= values
-    energies, vectors = xp.linalg.eigh(centred @ centred.T if wide else centred.T @ centred)
+    energies, vectors = xp.linalg.eigh(centred @ centred.T if samples <= values else centred.T @ centred)
     spectrum = to_host(energies)[::-1].clip(min=0.0)
     count = _count(spectrum, n_components, min(samples, values))
-    leading = xp.flip(vectors, axis=1)[:, :count]
-    energy = float(spectrum.sum())
-    if spectrum[count - 1] > _GRAM_TOLERANCE * spectrum[0]:
-        return _nearly_orthonormal(centred.T @ leading, energies[-count:]) if wide else leading, energy
-    basis = _orthonormal(centred.T @ leading if wide else leading)
-    return _orthonormal(centred.T @ _orthonormal(centred @ basis)), energy
+    return xp.flip(vectors, axis=1)[:, :count], xp.flip(energies)[:count], float(spectrum.sum())
+
+
+def _from_gram(centred: Array, vectors: Array, energies: Array) -> Array:
+    """Return the orthonormal (values, components) basis that resolved Gram eigenvectors stand for."""
+    samples, values = centred.shape
+    return _nearly_orthonormal(centred.T @ vectors, energies) if samples <= values else vectors
+
+
+def _rayleigh_ritz(fields: Array, basis: Array) -> tuple[Array, Array, Array]:
+    """Return modes (values, components), latents and singular values of the fields inside an orthonormal basis."""
+    left, singular, right = place_of(fields).xp.linalg.svd(fields @ basis, full_matrices=False)
+    return basis @ right.T, left * singular, singular
+
+
+def _graded_modes(remainder: Array, start: Array) -> tuple[Array, Array, Array]:
+    """Return modes, latents and singular values by stages, as many as `start` has columns; subtract them in place.
+
+    The first stage starts from the eigenvectors of the Gram matrix, good down to √eps. Below they are
+    arbitrary, and may miss what is left, so that the later stages start from random ones.
+    """
+    place = place_of(remainder)
+    samples, values = remainder.shape
+    count = start.shape[1]
+    found, latents, singular = place.zeros(values, 0), place.zeros(samples, 0), place.zeros(0)
+    while found.shape[1] < count:
+        left = count - found.shape[1]
+        if found.shape[1]:
+            size = (values, min(left + _SPARE, values - found.shape[1]))
+            start = uniform(size, seed=0, stream=(found.shape[1],), place=place, low=-1.0)
+        elif samples <= values:
+            start = remainder.T @ start
+        stage = _rayleigh_ritz(remainder, _iterated(remainder, start, found))
+        sizes = to_host(stage[2])
+        keep = min(left, int((sizes >= _STAGE_TOLERANCE * sizes[0]).sum()))
+        modes = stage[0][:, :keep]
+        for _ in range(2):  # the first pass leaves its own rounding inside the modes
+            remainder -= (remainder @ modes) @ modes.T
+        found = place.xp.concat([found, modes], axis=1)
+        latents = place.xp.concat([latents, stage[1][:, :keep]], axis=1)
+        singular = place.xp.concat([singular, stage[2][:keep]])
+    return found, latents, singular
+
+
+def _iterated(matrix: Array, start: Array, found: Array) -> Array:
+    """Orthogonal iteration B ← orth(Aᵀ orth(A B)), kept orthogonal to the modes found before."""
+    basis = _orthonormal_to(found, start)
+    for _ in range(_ITERATIONS):
+        basis = _orthonormal_to(found, matrix.T @ _orthonormal(matrix @ basis))
+    return basis
+
+
+def _orthonormal_to(found: Array, matrix: Array) -> Array:
+    """Orthonormalise the columns, twice: small columns keep no direction that rounding gave them."""
+    for _ in range(2 if found.shape[1] else 1):
+        basis = _orthonormal(matrix)
+        matrix = basis - found @ (found.T @ basis)
+    return basis if not found.shape[1] else _orthonormal(matrix)
 
 
 def _count(spectrum: Any, n_components: int | float, most: int) -> int:
@@ -150,23 +226,41 @@ def _count(spectrum: Any, n_components: int | float, most: int) -> int:
     return min(n_components, most)
 
 
-def _rank(singular: Any, size: float, n_components: int | float, fields: Array, name: str) -> int:
-    """Return how many computed modes stand above rounding (at least one); warn where fewer than asked."""
-    rank = max(1, int((singular > _RANK_TOLERANCE * size).sum()))
-    if not isinstance(n_components, float):
-        wanted = min(n_components, fields.shape[1])
-        if rank < wanted:
-            warnings.warn(
-                f"n_components={n_components} was asked for, but the {fields.shape[0]} {name} have rank {rank}: "
-                f"using {rank} modes.",
-                stacklevel=6,  # where the user called fit
-            )
-    return rank
+def _size(fields: Array, root: Array | None) -> tuple[float, float]:
+    """Return ‖A‖ and maxᵢ ‖aᵢ‖ + maxⱼ ‖a.ⱼ‖ of the fields as they were given, mean included."""
+    xp = place_of(fields).xp
+    squares = (fields if root is None else fields * root) ** 2
+    rows, columns = xp.sum(squares, axis=1), xp.sum(squares, axis=0)
+    return math.sqrt(float(xp.sum(rows))), math.sqrt(float(xp.max(rows))) + math.sqrt(float(xp.max(columns)))
+
+
+def _rank(singular: Any, remainder: float, size: tuple[float, float], bound: float) -> int:
+    """Return how many modes stand above rounding: all before the first that does not, and at least one.
+
+    Noise of level ρ |aᵢⱼ| has energy (ρ ‖A‖)². If mode k and all after it are noise, their energy gives ρ; it is
+    at least eps/√12, and ρ ‖A‖ is no more than the bound.
+    """
+    norm, width = size
+    energies = (singular**2)[::-1].cumsum()[::-1] + remainder**2
+    least, share = _EPS / math.sqrt(12) * width, width / norm if norm else 1.0
+    floors = (share * energies**0.5).clip(min=min(least, bound), max=bound)
+    noise = (singular <= floors).nonzero()[0]
+    return max(1, int(noise[0]) if noise.size else singular.size)
+
+
+def _warn_if_clipped(rank: int, n_components: int | float, fields: Array, name: str) -> None:
+    wanted = rank if isinstance(n_components, float) else min(n_components, fields.shape[1])
+    if rank < wanted:
+        warnings.warn(
+            f"n_components={n_components} was asked for, but the {fields.shape[0]} {name} have rank {rank}: "
+            f"using {rank} modes.",
+            stacklevel=6,  # where the user called fit
+        )
 
 
 def _nearly_orthonormal(basis: Array, energies: Array) -> Array:
     """Orthonormalise AᵀU, columns already orthogonal to 1e-4, through the Cholesky factor of a small Gram matrix."""
-    basis /= place_of(basis).xp.sqrt(place_of(basis).xp.flip(energies))
+    basis /= place_of(basis).xp.sqrt(energies)
     lower = cholesky(basis.T @ basis)
     return _orthonormal(basis) if lower is None else solve_lower(lower, basis.T).T
 

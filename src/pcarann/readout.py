@@ -14,7 +14,9 @@ on √λ I for a ridge, the singular value decomposition, with singular values b
 dropped, for plain least squares.
 
 Rows may also come as a stream, more of them than fit into memory: HᵀH and HᵀY are then sums over its blocks. Where
-Cholesky is not safe, a second pass updates the triangle of a QR factorisation of (H Y) block by block.
+Cholesky is not safe, a second pass updates the triangle of a QR factorisation of (H Y) block by block; with very many
+features, for which that takes too long, the ridge is raised instead until a Cholesky factor exists, which is at the
+rounding of HᵀH.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ _EPS = 2.0**-52
 _SAFE_CONDITION = 1e13
 # Without refinement, which would need the rows again, the solution must keep the digits itself.
 _SAFE_STREAM_CONDITION = 1e11
+_ORTHOGONAL_FEATURES = 1500  # in a stream, at most: a QR factorisation costs ten times as much and more
 _REFINEMENT_STEPS = 6
 _REFINED_TO = 1e-12
 _PROBES, _PROBE_STEPS = 4, 2
@@ -138,18 +141,29 @@ class Sums:
 def fit_streamed_readout(blocks: Callable[[], Iterable[Block]], ridge: float = 0.0) -> tuple[Array, ReadoutReport]:
     """Return V and how it was computed, for rows that come in blocks; `blocks()` starts the stream anew."""
     sums = Sums.of(blocks())
-    normal = sums.normal
+    size = int(sums.normal.shape[0])
+    many = size > _ORTHOGONAL_FEATURES
+    factor = _shifted_cholesky(sums.normal, ridge, insist=many)
+    if factor is None or not (many or factor.condition <= _SAFE_STREAM_CONDITION):
+        return _streamed_orthogonal(blocks(), ridge, size)
+    report = ReadoutReport("cholesky", "primal", min(size, sums.samples), math.sqrt(factor.condition))
+    return factor.solve(sums.moment), report
+
+
+def _shifted_cholesky(normal: Array, ridge: float, *, insist: bool) -> RidgeFactor | None:
+    """Factor HᵀH + λI, with the least larger λ for which that is possible if one insists."""
+    place = place_of(normal)
     size = int(normal.shape[0])
-    if ridge:
-        normal = normal + ridge * place_of(normal).eye(size)
-    lower = cholesky(normal)
-    if lower is not None:
-        factor = RidgeFactor(lower, "cholesky", False, ridge, 0.0, inverse=inverse_from_cholesky(lower))
-        condition = _condition(normal, factor)
-        if condition <= _SAFE_STREAM_CONDITION:
-            rank = min(size, sums.samples)
-            return factor.solve(sums.moment), ReadoutReport("cholesky", "primal", rank, math.sqrt(condition))
-    return _streamed_orthogonal(blocks(), ridge, size)
+    least = size * _EPS * float(place.xp.linalg.trace(normal)) / size
+    while True:
+        shifted = normal + ridge * place.eye(size) if ridge else normal
+        lower = cholesky(shifted)
+        if lower is not None:
+            factor = RidgeFactor(lower, "cholesky", False, ridge, 0.0, inverse=inverse_from_cholesky(lower))
+            return replace(factor, condition=_condition(shifted, factor))
+        if not insist:
+            return None
+        ridge = max(10 * ridge, least) or 1.0
 
 
 def _streamed_orthogonal(blocks: Iterable[Block], ridge: float, size: int) -> tuple[Array, ReadoutReport]:

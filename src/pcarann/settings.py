@@ -29,6 +29,7 @@ class Settings:
     linear: bool
     relevance: float | Literal["learned"] | Any
     """A power, "learned", or an array: weights of the latents or a metric on them"""
+    smoothing: float
     symmetry: Symmetry | None
     refine_ridge: float
     refine_start: Literal["scan", "energy"]
@@ -53,8 +54,10 @@ class Settings:
         symmetry = model.symmetry
         if symmetry is not None and not isinstance(symmetry, Symmetry):
             raise ValueError(f"symmetry must be None or a pcarann.Symmetry, got {symmetry!r}.")
-        if model.ridge == "loo" and symmetry is not None:
+        if isinstance(model.ridge, str) and model.ridge == "loo" and symmetry is not None:
             raise ValueError("ridge='loo' needs all rows at once, but copies under a symmetry are streamed: use 'gcv'.")
+        if model.smoothing and symmetry is not None:
+            raise ValueError("smoothing would break the symmetry at the ends of the grid: use one of the two.")
         return cls(
             components=check_components(model.n_components),
             widths=(check_count(widths[0], "widths"), check_count(widths[1], "widths")),
@@ -65,6 +68,7 @@ class Settings:
             length=None if model.length is None else check_number(model.length, "length", above=0.0),
             linear=_check_flag(model.linear, "linear"),
             relevance=_check_relevance(model.relevance),
+            smoothing=check_number(model.smoothing, "smoothing", least=0.0, most=1.0),
             symmetry=symmetry,
             refine_ridge=check_number(model.refine_ridge, "refine_ridge", above=0.0),
             refine_start=check_choice(model.refine_start, "refine_start", ("scan", "energy")),

@@ -28,6 +28,7 @@ from pcarann.operator import PCARaNN
 from pcarann.pca import PCA
 from pcarann.readout import ReadoutReport
 from pcarann.refine import Refinement
+from pcarann.smoothing import Smoothing
 from pcarann.symmetry import Symmetry
 from pcarann.training import Fitted
 
@@ -77,7 +78,7 @@ def load(path: str | os.PathLike[str], device: str | None = None) -> PCARaNN:
     description, tensors = _read(path)
     try:
         model = _rebuild(_upgraded(description, tensors), tensors, place)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError) as error:
         raise ModelFileError(f"{os.fspath(path)} does not describe a model: {error}.") from error
     model.device = device
     return model
@@ -133,6 +134,7 @@ def _upgraded(description: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
         "symmetry": None,
         "samples": tensors["x"].shape[0],
         "ridge": description["parameters"]["ridge"],
+        "smoothing": (0.0, ()),
     }
 
 
@@ -162,6 +164,7 @@ def _describe(model: PCARaNN, fitted: Fitted) -> tuple[dict[str, Any], Tensors]:
         "symmetry": _describe_symmetry(model.symmetry, fitted, tensors),
         "samples": fitted.samples,
         "ridge": fitted.ridge,
+        "smoothing": (fitted.smoothing.width, fitted.smoothing.periodic),
         "energy_scales": fitted.energy_scales,
         "reports": [asdict(m.report) for m in members],
         "refinement": None if fitted.refinement is None else asdict(fitted.refinement),
@@ -208,7 +211,8 @@ def _describe_symmetry(symmetry: Symmetry | None, fitted: Fitted, tensors: Tenso
         return None
     for side, table in group.tables().items():
         tensors[f"symmetry.{side}"] = table
-    return {"name": repr(symmetry), "copied": fitted.copied, "averaged": fitted.ensemble.averaged}
+    name = "Symmetry" if symmetry is None else repr(symmetry.using())
+    return {"name": name, "copied": fitted.copied, "averaged": fitted.ensemble.averaged}
 
 
 def _describe_adaptation(adaptation: Adaptation, tensors: Tensors) -> dict[str, Any]:
@@ -244,7 +248,7 @@ def _rebuild(description: dict[str, Any], tensors: Tensors, place: Place) -> PCA
     if not 0 < samples <= rows or not description["reports"]:
         raise ValueError("its parts do not fit together")
     feature_map = _rebuild_map(description["map"], size, tensors, tensor)
-    features = _rebuild_features(description, feature_map, x[:samples, :], tensor)
+    features = _rebuild_features(description, feature_map, x, tensor)
     readouts = tensor("readouts", len(features), features[0].count, output_pca.n_components)
     members = [
         Member(made, readouts[k, :, :], ReadoutReport(**report))
@@ -263,6 +267,7 @@ def _rebuild(description: dict[str, Any], tensors: Tensors, place: Place) -> PCA
         feature_map=feature_map,
         ridge=float(description["ridge"]),
         energy_scales=None if energy_scales is None else (float(energy_scales[0]), float(energy_scales[1])),
+        smoothing=_rebuild_smoothing(description["smoothing"], input_pca.grid),
         copied=copied,
         refinement=None if refinement is None else Refinement(**_tupled(refinement)),
         seconds=dict(description["seconds"]),
@@ -279,12 +284,21 @@ def _rebuild(description: dict[str, Any], tensors: Tensors, place: Place) -> PCA
         pairs = ((input_pca.weights, input_pca.grid), (output_pca.weights, output_pca.grid))
         model.quadrature = tuple(None if w is None else to_host(w).reshape(grid) for w, grid in pairs)
     if group is not None:
-        model.symmetry = Symmetry.of_group(group, str(description["symmetry"]["name"]))
-        model.symmetry = model.symmetry.using(fit=len(copied), predict=len(averaged))
+        fit, predict = (None if len(some) == group.order else len(some) for some in (copied, averaged))
+        symmetry = Symmetry.of_group(group, str(description["symmetry"]["name"]))
+        model.symmetry = symmetry.using(fit=fit, predict=predict)
     if model.relevance is None:
-        model.relevance = to_host(feature_map.latent.relevance)
+        found = feature_map.latent.relevance
+        model.relevance = 0.0 if found is None else to_host(found)
     model._fitted = fitted
     return model
+
+
+def _rebuild_smoothing(described: Any, grid: tuple[int, ...]) -> Smoothing:
+    width, periodic = float(described[0]), tuple(bool(around) for around in described[1])
+    if not 0 <= width <= 1 or (width and len(periodic) != len(grid[-2:])):
+        raise ValueError("its smoothing does not fit its grid")
+    return Smoothing(width, periodic)
 
 
 def _rebuild_map(described: dict[str, Any], size: int, tensors: Tensors, tensor: Any) -> RandomMap | KernelMap:

@@ -12,7 +12,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pcarann.arrays import Array, Place, place_of, single_threaded
 from pcarann.conformal import Calibration
@@ -28,6 +28,7 @@ from pcarann.refine import Refinement, ValidationLoss, refine_scales
 from pcarann.relevance import learned_metric, power_weights
 from pcarann.scales import energy_matched_scales
 from pcarann.settings import Settings
+from pcarann.smoothing import Smoothing
 from pcarann.validation import check_weights
 
 __all__ = ["Fitted", "train"]
@@ -60,6 +61,8 @@ class Fitted:
     refinement: Refinement | None
     seconds: dict[str, float]
     reach: Reach
+    smoothing: Smoothing = field(default_factory=Smoothing)
+    """What was done to the inputs before all else"""
     copied: tuple[int, ...] = (0,)
     """Elements of the group whose copies were fitted"""
     adaptation: Adaptation | None = None
@@ -69,7 +72,7 @@ class Fitted:
     """Whether the model was adapted after its last calibration"""
 
     def latent_pairs(self, inputs: Array, outputs: Array) -> tuple[Array, Array]:
-        """Latents of new (samples, values) pairs and of their copies under the elements that the fit used."""
+        """Latents of new (samples, values) pairs, each followed by its copies under the elements that the fit used."""
         ensemble, group = self.ensemble, self.ensemble.group
         xp = ensemble.place.xp
         x, y = [ensemble.encode(inputs)], [ensemble.output_pca.encode(outputs)]
@@ -77,7 +80,9 @@ class Fitted:
             assert group is not None
             x.append(ensemble.encode(group.move_inputs(inputs, element)))
             y.append(ensemble.output_pca.encode(group.move_outputs(outputs, element)))
-        return xp.concat(x, axis=0), xp.concat(y, axis=0)
+        # Copies beside their sample: a row's age, which forgetting counts, then does not depend on the block's length.
+        first, second = (xp.reshape(xp.stack(rows, axis=1), (-1, rows[0].shape[1])) for rows in (x, y))
+        return first, second
 
     @property
     def training_x(self) -> Array:
@@ -145,7 +150,7 @@ def train(
         refinement,
         clock.seconds,
         Reach.of(pcas[0], inputs, x[:samples, :], order),
-        _Orbit.of(group, settings, 0).elements,
+        copied=_Orbit.of(group, settings, 0).elements,
     )
 
 
