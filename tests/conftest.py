@@ -32,6 +32,16 @@ def pairs() -> Pairs:
     return smooth_pairs(400)
 
 
+def periodic_pairs(n: int, seed: int = 0, points: int = 10) -> Pairs:
+    """Five Fourier modes of a circle, a local nonlinear response on a (2, points) grid: all its moves are symmetries."""
+    rng = np.random.default_rng(seed)
+    x = 2 * np.pi * np.arange(points) / points
+    waves = np.array([np.ones(points), np.cos(x), np.sin(x), np.cos(2 * x), np.sin(2 * x)])
+    a = (rng.normal(size=(n, 5)) * [0.5, 1.0, 1.0, 0.5, 0.5]) @ waves
+    u = np.stack([a**2, np.tanh(np.roll(a, 1, axis=1) + np.roll(a, -1, axis=1))], axis=1)
+    return Pairs(a, u)
+
+
 @pytest.fixture(params=["numpy", "torch", "strict"])
 def backend(request: pytest.FixtureRequest):
     """A function that puts a NumPy array into one of the libraries."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pcarann.arrays import place_of, to_host
-from pcarann.features import HiddenLayers, anchor_features
+from pcarann.features import HiddenLayers, Latent, anchor_features
 
 HOST = place_of(None)
 LAYERS = HiddenLayers(seed=5, member=2, sizes=(4, 30, 20))
@@ -53,3 +53,40 @@ def test_dropped_weights_are_drawn_again_bit_for_bit():
 @pytest.mark.parametrize("change", [dict(seed=6), dict(member=3)])
 def test_other_members_and_seeds_have_other_weights(change):
     assert not np.allclose(replace(LAYERS, **change).weights(1, HOST), LAYERS.weights(1, HOST))
+
+
+# Relevance and the linear term
+
+FRESH = np.random.default_rng(1).normal(size=(7, 4))
+METRICS = {"weights": np.array([1.0, 0.1, 3.0, 0.5]), "matrix": np.random.default_rng(2).normal(size=(4, 4))}
+
+
+@pytest.mark.parametrize("metric", list(METRICS.values()), ids=list(METRICS))
+def test_relevance_means_the_layers_of_weighted_latents(backend, metric):
+    weighted = [rows * metric if metric.ndim == 1 else rows @ metric for rows in (X, FRESH)]
+    features, H = anchor_features(LAYERS, backend(X), SCALES, Latent(backend(metric)))
+    assert np.allclose(to_host(H), oracle(weighted[0], weighted[0]), atol=1e-12)
+    assert np.allclose(to_host(features(backend(FRESH))), oracle(weighted[1], weighted[0]), atol=1e-12)
+
+
+def test_weights_are_the_diagonal_matrix_of_them():
+    weights = METRICS["weights"]
+    one, other = (anchor_features(LAYERS, X, SCALES, Latent(metric))[1] for metric in (weights, np.diag(weights)))
+    assert np.allclose(one, other, rtol=0, atol=1e-13)
+
+
+def test_the_linear_term_stands_behind_the_layers(backend):
+    slopes = np.array([1.0, 2.0, 4.0, 8.0])
+    features, H = anchor_features(LAYERS, backend(X), SCALES, Latent(linear=backend(slopes)))
+    assert features.count == H.shape[1] == 30 + 20 + 4
+    assert np.allclose(to_host(H), np.hstack([oracle(X, X), X * slopes]), atol=1e-13)
+    assert np.allclose(to_host(features(backend(FRESH))), np.hstack([oracle(FRESH, X), FRESH * slopes]), atol=1e-13)
+
+
+def test_relevance_does_not_touch_the_linear_term():
+    latent = Latent(METRICS["weights"], np.ones(4))
+    assert np.array_equal(anchor_features(LAYERS, X, SCALES, latent)[1][:, 50:], X)
+
+
+def test_without_relevance_latents_are_handed_on_as_they_are():
+    assert Latent().weighted(X) is X

@@ -11,10 +11,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from conftest import smooth_pairs
+from conftest import periodic_pairs, smooth_pairs
 from pcarann import PCARaNN
 from pcarann.arrays import to_host
 from pcarann.metrics import coverage, relative_l2
+from pcarann.symmetry import Symmetry
 
 SMALL = dict(n_components=0.9999, widths=(40, 30), n_members=3)
 
@@ -37,6 +38,13 @@ def test_it_is_a_scikit_learn_estimator_with_no_expected_failures(scales):
     results = check_estimator(PCARaNN(widths=(30, 20), n_members=2, scales=scales))
     assert {result["status"] for result in results} <= {"passed", "skipped"}
     assert sum(result["status"] == "passed" for result in results) > 40
+
+
+@pytest.mark.parametrize("option", [dict(regressor="kernel"), dict(linear=True, relevance="learned", ridge="gcv")])
+@pytest.mark.filterwarnings("ignore")
+def test_the_options_past_the_paper_pass_the_checks_too(option):
+    results = check_estimator(PCARaNN(widths=(20, 10), n_members=2, scales="energy", **option))
+    assert {result["status"] for result in results} <= {"passed", "skipped"}
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -566,15 +574,198 @@ def test_predictions_during_adaptation_equal_some_published_state(pairs):
     assert all(any(np.allclose(found, state, rtol=0, atol=1e-13) for state in states) for found in seen)
 
 
-def test_inputs_far_from_the_training_data_are_reported(fitted, pairs):
-    inside, outside = pairs.inputs[200:205], 50 * pairs.inputs[200:205]
-    rough = pairs.inputs[200:205] + 5 * (-1.0) ** np.arange(40)
+# options that go past the paper, each with every method
+
+CIRCLE = Symmetry.shifts(-1) * Symmetry.reflection(-1, periodic=True)
+FEW = dict(n_components=(5, 8), widths=(20, 15), n_members=3, scales=(0.3, 0.3), ridge=1e-4)
+OPTIONS = {
+    "kernel": dict(regressor="kernel", length=2.0),
+    "linear": dict(linear=True),
+    "kernel with a linear term": dict(regressor="kernel", linear=True),
+    "power": dict(relevance=0.5),
+    "weights": dict(relevance=[1.0, 0.8, 0.6, 0.5, 0.4]),
+    "metric": dict(relevance=np.eye(5) + 0.1),
+    "learned": dict(relevance="learned"),
+    "symmetry": dict(symmetry=CIRCLE),
+    "kernel with a symmetry": dict(regressor="kernel", symmetry=CIRCLE.using(fit=6)),
+    "all": dict(regressor="kernel", linear=True, relevance="learned", symmetry=CIRCLE.using(fit=4, predict=3)),
+}
+every_option = pytest.mark.parametrize("option", list(OPTIONS.values()), ids=list(OPTIONS))
+
+
+@pytest.fixture(scope="module")
+def circular():
+    return periodic_pairs(200, points=8)
+
+
+def with_option(circular, option, **changes):
+    return PCARaNN(**{**FEW, **option, **changes}).fit(*circular[:60])
+
+
+@every_option
+def test_mean_alone_equals_mean_with_spread_for_every_option(circular, option):
+    model = with_option(circular, option)
+    mean, std = model.predict(circular.inputs[60:], return_std=True)
+    assert np.allclose(mean, model.predict(circular.inputs[60:]), rtol=0, atol=1e-12)
+    assert (std > 0).all()
+
+
+@every_option
+def test_intervals_cover_for_every_option(circular, option):
+    model = with_option(circular, option).calibrate(*circular[60:130])
+    band = model.predict_interval(circular.inputs[130:], alpha=0.2)
+    # 70 samples on either side: the coverage of one draw has a standard deviation of about 0.04.
+    assert coverage(band.lower, band.upper, circular.outputs[130:]) == pytest.approx(0.8, abs=0.12)
+
+
+@every_option
+def test_recursion_from_the_ridge_equals_a_batch_refit_for_every_option(circular, option):
+    model = with_option(circular, option, adapt_start="ridge")
+    batch = with_option(circular, option).refit_readout(*circular[60:90], ridge=model.adapt_ridge)
+    model.partial_fit(*circular[60:75]).partial_fit(*circular[75:90])
+    assert np.allclose(model.predict(circular.inputs), batch.predict(circular.inputs), rtol=0, atol=1e-7)
+
+
+@every_option
+def test_adaptation_follows_new_data_for_every_option(circular, option):
+    model = with_option(circular, option)
+    before = relative_l2(model.predict(circular.inputs[140:]), 1.5 * circular.outputs[140:])
+    model.partial_fit(circular.inputs[60:140], 1.5 * circular.outputs[60:140])
+    assert relative_l2(model.predict(circular.inputs[140:]), 1.5 * circular.outputs[140:]) < before
+
+
+@every_option
+def test_adaptation_makes_the_calibration_stale_for_every_option(circular, option):
+    model = with_option(circular, option).calibrate(*circular[60:130]).partial_fit(*circular[130:140])
+    with pytest.raises(NotFittedError, match="stale"):
+        model.predict_interval(circular.inputs[:2])
+
+
+@every_option
+def test_a_refit_without_a_ridge_uses_that_of_the_fit_for_every_option(circular, option):
+    model = with_option(circular, option).refit_readout(*circular[60:90])
+    again = with_option(circular, option).refit_readout(*circular[60:90], ridge=1e-4)
+    assert model.ridge_ == 1e-4
+    assert np.array_equal(model.predict(circular.inputs), again.predict(circular.inputs))
+
+
+@every_option
+@pytest.mark.parametrize("library", ["torch", "array_api_strict"])
+def test_every_option_is_the_same_on_every_backend(circular, option, library):
+    xp = pytest.importorskip(library)
+    noise = 0.1 * np.random.default_rng(0).normal(size=circular.outputs.shape)
+    found = []
+    for wrap in (np.asarray, xp.asarray):
+        cuts = (slice(0, 60), slice(60, 130), slice(130, 160))
+        data = [(wrap(circular.inputs[cut]), wrap((circular.outputs + noise)[cut])) for cut in cuts]
+        model = PCARaNN(**{**FEW, "ridge": 1e-2, **option}).fit(*data[0]).calibrate(*data[1])
+        band = model.predict_interval(data[2][0], alpha=0.2)
+        assert isinstance(band.upper, type(data[2][0]))
+        found.append([band.mean, band.std, model.partial_fit(*data[2]).predict(data[2][0])])
+    for one, other in zip(*found, strict=True):
+        assert np.allclose(one, to_host(other), rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("forgetting", [1.0, 0.9])
+def test_blocks_and_single_samples_adapt_a_symmetric_model_alike(circular, forgetting):
+    whole, single = (with_option(circular, OPTIONS["symmetry"], forgetting=forgetting) for _ in range(2))
+    whole.partial_fit(*circular[60:70])
+    for i in range(60, 70):
+        single.partial_fit(*circular[i : i + 1])
+    assert np.allclose(whole.predict(circular.inputs), single.predict(circular.inputs), rtol=0, atol=1e-9)
+
+
+def test_adaptation_keeps_a_model_equivariant(circular):
+    model = with_option(circular, OPTIONS["symmetry"]).partial_fit(*circular[60:70])
+    inputs = circular.inputs[70:80]
+    shifted = np.roll(model.predict(inputs), 3, axis=-1)
+    assert np.allclose(model.predict(np.roll(inputs, 3, axis=-1)), shifted, rtol=0, atol=1e-12)
+
+
+def test_a_linear_term_makes_a_linear_operator_exact():
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(80, 5))
+    u = a @ rng.normal(size=(5, 7))
+    options = dict(n_components=5, widths=(6, 4), n_members=2, scales=(0.5, 0.5))
+    errors = [relative_l2(PCARaNN(**options, linear=linear).fit(a[:40], u[:40]).predict(a[40:]), u[40:])
+              for linear in (False, True)]  # fmt: skip
+    assert errors[1] < 1e-9 < 1e-2 < errors[0]
+
+
+def test_a_learned_metric_helps_where_one_direction_moves_the_output():
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(300, 12))
+    u = np.sin(a @ np.full((12, 1), 0.5))
+    options = dict(n_components=(12, 1), regressor="kernel", n_members=2, ridge="gcv")
+    plain, learned = (
+        relative_l2(PCARaNN(**options, relevance=r).fit(a[:150], u[:150]).predict(a[150:]), u[150:])
+        for r in (0.0, "learned")
+    )
+    assert learned < 0.5 * plain
+
+
+def test_the_length_of_the_kernel_is_the_one_given_or_one_chosen(circular):
+    given, chosen = (with_option(circular, dict(regressor="kernel", length=length)) for length in (3.0, None))
+    assert given.length_ == 3.0
+    assert chosen.length_ > 0
+    assert "kernel_length" in chosen.fit_seconds_
+
+
+@pytest.mark.parametrize("name", ["scales_", "energy_scales_", "log_offsets_"])
+def test_a_kernel_has_no_scales_and_says_what_it_has(circular, name):
+    model = with_option(circular, OPTIONS["kernel"])
+    with pytest.raises(AttributeError, match=r"belongs to regressor='random'; a kernel has length_\."):
+        getattr(model, name)
+    assert model.refinement_ is None
+
+
+def test_random_layers_have_no_length_and_say_what_they_have(fitted):
+    with pytest.raises(AttributeError, match=r"length_ belongs to regressor='kernel'; random layers have scales_\."):
+        _ = fitted.length_
+
+
+@pytest.mark.parametrize("name", ["ridge_", "length_", "scales_", "energy_scales_", "log_offsets_"])
+def test_attributes_of_a_fit_say_that_there_was_none(name):
+    with pytest.raises(AttributeError, match="exists after fit only"):
+        getattr(small(), name)
+
+
+@pytest.mark.parametrize("ridge", [0, 1e-3])
+def test_a_ridge_that_is_given_is_reported_as_given(pairs, ridge):
+    assert small(scales="energy", ridge=ridge).fit(*pairs[:50]).ridge_ == ridge
+
+
+def test_a_symmetry_that_does_not_fit_the_grids_is_refused_and_the_old_model_stays(circular):
+    model = with_option(circular, OPTIONS["symmetry"])
+    before = model.predict(circular.inputs[:5])
+    model.set_params(symmetry=Symmetry.dihedral())
+    with pytest.raises(ValueError, match="does not fit the grid"):
+        model.fit(*circular[:60])
+    assert np.array_equal(model.predict(circular.inputs[:5]), before)
+
+
+@pytest.mark.parametrize("which", ["inputs", "outputs", "both"])
+@pytest.mark.parametrize(
+    "option", [*list(OPTIONS.values())[:4], OPTIONS["learned"]], ids=[*list(OPTIONS)[:4], "learned"]
+)
+def test_constant_fields_predict_the_constant_with_every_option(pairs, which, option):
+    a, u = (array.copy() for array in pairs[:30])
+    if which in ("inputs", "both"):
+        a[:] = 2.5
+    if which in ("outputs", "both"):
+        u[:] = -0.3
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fitted.predict(inside)
-    for far in (outside, rough):
-        with pytest.warns(UserWarning, match="5 of 5 inputs lie more than 3 times as far"):
-            fitted.predict(far)
-    assert fitted.novelty(inside).distance.max() < 1.5
-    assert fitted.novelty(outside).distance.min() > 3
-    assert fitted.novelty(rough).residual.min() > 3
+        model = small(**option).fit(a, u)
+    expected = model.output_pca_.mean.reshape(2, 40)
+    assert np.allclose(model.predict(a[:4]), np.broadcast_to(expected, (4, 2, 40)), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "option", [*list(OPTIONS.values())[:4], OPTIONS["symmetry"]], ids=[*list(OPTIONS)[:4], "symmetry"]
+)
+def test_a_clone_and_a_pickle_predict_the_same_with_every_option(circular, option):
+    model = with_option(circular, option)
+    expected = model.predict(circular.inputs)
+    assert np.array_equal(clone(model).fit(*circular[:60]).predict(circular.inputs), expected)
+    assert np.array_equal(pickle.loads(pickle.dumps(model)).predict(circular.inputs), expected)

@@ -42,6 +42,59 @@ def test_modes_far_below_the_gram_matrix_precision_are_found(shape):
     assert np.allclose(pca.decode(latents), fields, atol=1e-13)
 
 
+def smoothed_fields(samples, values, decay, seed=0):
+    # Cosines cos(πkx) whose coefficients fall like a heat kernel's, summed in extended precision and rounded once.
+    rng = np.random.default_rng(seed)
+    k = np.arange(1, 25, dtype=np.longdouble)
+    x = (np.arange(values, dtype=np.longdouble) + 0.5) / values
+    coefficients = rng.normal(size=(samples, k.size)).astype(np.longdouble) * np.exp(-decay * k)
+    waves = np.cos(np.pi * k[:, None] * x)
+    return np.asarray(coefficients @ waves, dtype=np.float64), np.asarray(waves, dtype=np.float64)
+
+
+@pytest.mark.parametrize("shape", [(400, 900), (900, 400)], ids=["wide", "tall"])
+def test_modes_below_eps_are_found_down_to_the_rounding_of_the_entries(backend, shape):
+    # s_k falls by e^-1.7 a mode: s₂₂/s₁ = 6e-17 stands above the rounding, ‖E‖/s₁ ≈ 1e-17 of the entries and 3e-17
+    # with that of the subtraction; s₂₃/s₁ = 1e-17 does not. The edge of the noise may add a mode or two.
+    fields, waves = smoothed_fields(*shape, decay=1.7)
+    with pytest.warns(UserWarning, match="using 2[2-5] modes"):
+        pca, latents = fit_pca(backend(fields), 60)
+    modes, singular = to_host(pca.modes), to_host(pca.singular_values)
+    assert np.allclose(modes @ modes.T, np.eye(pca.n_components), atol=1e-14)
+    # A remainder that kept s₁ u₁ δᵀ, δ ≈ eps the rounding of the first mode, would add a mode near s₂₁.
+    assert np.allclose(singular[1:22] / singular[:21], np.exp(-1.7), rtol=0.3)
+    # The cosines are the planted answer. Noise of 0.1 s₂₁ turns the 21st by 0.1, which shortens it by 0.1²/2.
+    assert np.allclose(np.linalg.norm(waves[:21] @ modes.T, axis=1) / np.linalg.norm(waves[:21], axis=1), 1, atol=0.02)
+    assert np.array_equal(to_host(latents), to_host(pca.encode(backend(fields))))
+
+
+def test_the_error_of_the_mean_is_no_mode():
+    # Rank two on a large offset: the offset's rounding is the same in every field, a mode if it were left in.
+    rng = np.random.default_rng(0)
+    fields = 1e6 / 3 + rng.normal(size=(300, 2)) @ rng.normal(size=(2, 200))
+    with pytest.warns(UserWarning, match="rank 2: using 2"):
+        pca, _ = fit_pca(fields, 20)
+    assert np.allclose(pca.mean, fields.mean(axis=0), rtol=1e-15)
+
+
+@pytest.mark.parametrize("noise", [1e-16, 1e-15])
+def test_the_floor_follows_the_noise_that_the_fields_carry(noise):
+    # Noise of deviation σ has singular values up to σ (√N + √values) = `noise` of the first; modes fall by e^1.7.
+    fields, _ = smoothed_fields(400, 900, decay=1.7)
+    sigma = noise * np.linalg.norm(fields, 2) / (20 + 30)
+    with pytest.warns(UserWarning, match="was asked for"):
+        pca, _ = fit_pca(fields + sigma * np.random.default_rng(1).normal(size=fields.shape), 60)
+    assert noise < pca.singular_values[-1] / pca.singular_values[0] < 2 * np.exp(1.7) * noise
+
+
+def test_both_paths_agree_where_both_resolve_the_modes():
+    fields = decaying_fields(60, 200, rate=0.5, offset=0.0)
+    few, _ = fit_pca(fields, 12)  # s₁₂/s₁ = 5e-4: the Gram matrix
+    many, _ = fit_pca(fields, 40)  # s₄₀/s₁ = 2e-12: stages
+    assert np.allclose(few.singular_values, many.singular_values[:12], rtol=1e-12)
+    assert np.allclose(few.modes, many.modes[:12], atol=1e-12)
+
+
 @settings(max_examples=25, deadline=None)
 @given(samples=st.integers(3, 25), values=st.integers(1, 25), seed=st.integers(0, 10**6))
 def test_projection_is_idempotent_and_modes_orthonormal(samples, values, seed):

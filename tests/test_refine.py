@@ -1,9 +1,10 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from pcarann.features import HiddenLayers, anchor_features
+from pcarann.features import HiddenLayers, Latent, anchor_features
 from pcarann.refine import ValidationLoss, refine_scales
 from pcarann.scales import energy_matched_scales
 
@@ -152,3 +153,40 @@ def test_a_loss_of_zero_ends_at_once():
     assert found.log_offsets == (0.0, 0.0)
     assert found.iterations == 0
     assert "zero" in found.message
+
+
+# The linear term and relevance
+
+OPTIONS = {
+    "linear": Latent(linear=np.array([0.5, 1.0, 2.0, 4.0])),
+    "weights": Latent(np.array([1.0, 2.0, 0.5, 3.0])),
+    "both": Latent(np.random.default_rng(3).normal(size=(4, 4)), np.array([0.5, 1.0, 2.0, 4.0])),
+}
+every_option = pytest.mark.parametrize("latent", list(OPTIONS.values()), ids=list(OPTIONS))
+
+
+def problem_with(latent, form, ridge=1e-2):
+    _, plain, x, y = problem(form)
+    features, _ = anchor_features(plain.layers, x[:80], plain.scales, latent)
+    return ValidationLoss.of(features, x, y, n_inner=80, ridge=ridge), features, x, y
+
+
+@FORMS
+@every_option
+def test_loss_is_that_of_the_features_with_a_linear_term_and_relevance(form, latent):
+    loss, features, x, y = problem_with(latent, form)
+    H = replace(features, scales=(features.scales[0] * math.exp(0.5), features.scales[1] * math.exp(-0.3)))(x)
+    A = np.linalg.solve(H[:80].T @ H[:80] + 1e-2 * np.eye(H.shape[1]), H[:80].T @ y[:80])
+    assert loss((0.5, -0.3)) == pytest.approx(((H[80:] @ A - y[80:]) ** 2).mean(), rel=1e-9)
+    assert loss.with_gradient((0.5, -0.3))[0] == pytest.approx(loss((0.5, -0.3)), rel=1e-9)
+
+
+@FORMS
+@every_option
+def test_gradient_agrees_with_central_differences_with_a_linear_term_and_relevance(form, latent):
+    loss, *_ = problem_with(latent, form)
+    step, eta = 1e-4, (0.1, -0.2)
+    value, gradient = loss.with_gradient(eta)
+    for axis, shift in enumerate(((step, 0.0), (0.0, step))):
+        ahead, behind = loss((eta[0] + shift[0], eta[1] + shift[1])), loss((eta[0] - shift[0], eta[1] - shift[1]))
+        assert gradient[axis] == pytest.approx((ahead - behind) / (2 * step), rel=1e-6, abs=1e-6 * value)

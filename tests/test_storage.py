@@ -1,3 +1,4 @@
+import hashlib
 import json
 import os
 import pickle
@@ -5,12 +6,15 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from conftest import periodic_pairs
 from pcarann import ModelFileError, PCARaNN, load
 from pcarann.storage import FORMAT_VERSION, atomic_writer
+from pcarann.symmetry import Symmetry
 
 SMALL = dict(n_components=(5, 6), widths=(12, 9), n_members=2)
 
@@ -142,8 +146,6 @@ def test_a_renamed_pickle_is_refused_and_never_run(path):
 
 def sealed(header: dict, data: bytes = b"") -> bytes:
     """A file with a sound checksum and any header."""
-    import hashlib
-
     header = {"__metadata__": {"sha256": "0" * 64, **header.pop("__metadata__", {})}, **header}
     text = json.dumps(header, separators=(",", ":")).encode()
     blank = len(text).to_bytes(8, "little") + text + data
@@ -225,3 +227,169 @@ def test_kill_9_while_saving_keeps_the_old_file_and_leaves_nothing_beside_it(pat
     time.sleep(0.05)
     assert path.read_bytes() == before
     assert os.listdir(path.parent) == [path.name]
+
+
+# Options that go past the paper
+
+CIRCLE = Symmetry.shifts(-1) * Symmetry.reflection(-1, periodic=True)
+OPTIONS = {
+    "kernel": dict(regressor="kernel"),
+    "kernel of one member": dict(regressor="kernel", n_members=1, length=1.0),
+    "linear": dict(linear=True),
+    "power": dict(relevance=0.5),
+    "weights": dict(relevance=[1, 2, 3, 4, 5]),
+    "metric": dict(relevance=np.arange(25.0).reshape(5, 5)),
+    "learned": dict(relevance="learned"),
+    "chosen ridge": dict(ridge="loo"),
+    "symmetry": dict(symmetry=CIRCLE),
+    "part of a symmetry": dict(symmetry=CIRCLE.using(fit=4, predict=3), ridge="gcv"),
+    "kernel with all": dict(regressor="kernel", linear=True, relevance="learned", symmetry=CIRCLE.using(fit=4)),
+}
+every_option = pytest.mark.parametrize("option", list(OPTIONS.values()), ids=list(OPTIONS))
+CIRCULAR = periodic_pairs(400, points=8)
+
+
+def with_option(option, samples=60, **changes):
+    options = {**SMALL, "n_components": 5, "scales": (0.3, 0.3), **option, **changes}
+    return PCARaNN(**options).fit(*CIRCULAR[:samples])
+
+
+def test_a_fresh_process_predicts_the_same_bits_with_every_option(tmp_path):
+    np.save(tmp_path / "a.npy", CIRCULAR.inputs)
+    for k, option in enumerate(OPTIONS.values()):
+        # BLAS takes several threads for the larger kernels, and must round as it did in the fit.
+        with_option(option, samples=320 if "regressor" in option else 60).save(tmp_path / f"{k}.model")
+    in_fresh_process(
+        "import pathlib, sys, numpy as np, pcarann\n"
+        "folder = pathlib.Path(sys.argv[1])\n"
+        "for path in folder.glob('*.model'):\n"
+        "    model = pcarann.load(path)\n"
+        "    found = model.predict(np.load(folder / 'a.npy'), return_std=True)\n"
+        "    np.save(path.with_suffix('.npy'), np.stack(found))",
+        tmp_path,
+    )
+    for k, (name, option) in enumerate(OPTIONS.items()):
+        model = with_option(option, samples=320 if "regressor" in option else 60)
+        expected = np.stack(model.predict(CIRCULAR.inputs, return_std=True))
+        assert np.load(tmp_path / f"{k}.npy").tobytes() == expected.tobytes(), name
+
+
+@every_option
+def test_parameters_and_what_was_chosen_come_back_with_every_option(tmp_path, option):
+    model = with_option(option)
+    model.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    one, two = model.get_params(), again.get_params()
+    assert repr(one.pop("symmetry")) == repr(two.pop("symmetry"))
+    assert np.array_equal(one.pop("relevance"), two.pop("relevance"))
+    assert one == two
+    assert again.ridge_ == model.ridge_
+    if model.regressor == "kernel":
+        assert again.length_ == model.length_
+
+
+@every_option
+def test_adaptation_and_refit_go_on_after_loading_with_every_option(tmp_path, option):
+    model = with_option(option).refit_readout(*CIRCULAR[60:70], ridge=1e-3).partial_fit(*CIRCULAR[70:80])
+    model.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert np.array_equal(again.predict(CIRCULAR.inputs), model.predict(CIRCULAR.inputs))
+    one, two = (m.partial_fit(*CIRCULAR[80:90]).predict(CIRCULAR.inputs) for m in (model, again))
+    assert np.allclose(one, two, rtol=0, atol=1e-8)
+
+
+@every_option
+def test_a_loaded_model_fits_to_the_same_model_again_with_every_option(tmp_path, option):
+    model = with_option(option)
+    model.save(tmp_path / "m")
+    again = load(tmp_path / "m").fit(*CIRCULAR[:60])
+    assert np.allclose(again.predict(CIRCULAR.inputs), model.predict(CIRCULAR.inputs), rtol=0, atol=1e-12)
+
+
+def test_a_symmetry_keeps_its_name_over_many_savings(tmp_path):
+    model = with_option(OPTIONS["part of a symmetry"])
+    for _ in range(3):
+        model.save(tmp_path / "m")
+        model = load(tmp_path / "m")
+    assert (model.symmetry.n_fit, model.symmetry.n_predict) == (4, 3)
+    assert repr(model.symmetry).count("using") == 1
+
+
+def rewritten(path, change):
+    """Change the document and the tensors of a model file, and seal it again."""
+    from safetensors.numpy import load_file
+    from safetensors.numpy import save as serialise
+
+    content = path.read_bytes()
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    document, tensors = json.loads(header["__metadata__"]["pcarann"]), load_file(path)
+    change(document, tensors)
+    blank = serialise(tensors, {"pcarann": json.dumps(document), "sha256": "0" * 64})
+    path.write_bytes(blank.replace(b"0" * 64, hashlib.sha256(blank).hexdigest().encode(), 1))
+
+
+def set_table(side, value):
+    return lambda document, tensors: tensors.update({f"symmetry.{side}": value(tensors[f"symmetry.{side}"])})
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (set_table("input", lambda t: 0 * t), "zeros"),
+        (set_table("input", lambda t: t + 100), "numbers"),
+        (set_table("output", lambda t: t[:1]), "output tables"),
+        (set_table("output", lambda t: t[:, :3]), "numbers"),
+        (set_table("input", lambda t: t.astype(np.float64)), "whole numbers"),
+        (set_table("input", lambda t: np.ones_like(t)), "undone"),
+        (set_table("input", lambda t: np.tile(np.arange(1, 5, dtype=t.dtype), (len(t), 1))), "grids"),
+        (lambda document, tensors: tensors.pop("symmetry.input"), "symmetry.input"),
+        (lambda document, tensors: document["symmetry"].update(averaged=[0, 99]), "has not"),
+        (lambda document, tensors: document["symmetry"].update(copied=[]), "has not"),
+        (lambda document, tensors: document["symmetry"].update(copied=None), "iterable"),
+    ],
+)
+def test_a_damaged_symmetry_is_refused(tmp_path, change, says):
+    with_option(OPTIONS["symmetry"]).save(tmp_path / "m")
+    rewritten(tmp_path / "m", change)
+    with pytest.raises(ModelFileError, match=says):
+        load(tmp_path / "m")
+
+
+@pytest.mark.parametrize("length", [0.0, float("nan"), "long", None])
+def test_a_kernel_of_no_length_is_refused(tmp_path, length):
+    with_option(OPTIONS["kernel"]).save(tmp_path / "m")
+    rewritten(tmp_path / "m", lambda document, tensors: document["map"].update(length=length))
+    with pytest.raises(ModelFileError):
+        load(tmp_path / "m")
+
+
+@pytest.mark.parametrize("shape", [(4,), (5, 4), (5, 5, 5)])
+def test_relevance_that_does_not_fit_is_refused(tmp_path, shape):
+    with_option(OPTIONS["weights"]).save(tmp_path / "m")
+    rewritten(tmp_path / "m", lambda document, tensors: tensors.update({"latent.relevance": np.ones(shape)}))
+    with pytest.raises(ModelFileError, match="relevance"):
+        load(tmp_path / "m")
+
+
+def test_rewriting_without_a_change_is_no_damage(tmp_path):
+    model = with_option(OPTIONS["symmetry"])
+    model.save(tmp_path / "m")
+    rewritten(tmp_path / "m", lambda document, tensors: None)
+    assert np.array_equal(load(tmp_path / "m").predict(CIRCULAR.inputs), model.predict(CIRCULAR.inputs))
+
+
+def test_a_file_of_format_1_predicts_as_it_did_when_it_was_written():
+    folder = Path(__file__).parent / "data"
+    with np.load(folder / "format1.npz") as kept:
+        band = load(folder / "format1.model").predict_interval(kept["inputs"], alpha=0.5, method="pooled")
+        for name in ("mean", "std", "upper"):
+            assert np.allclose(getattr(band, name), kept[name], rtol=0, atol=1e-12)
+
+
+def test_a_file_of_format_1_adapts_and_is_saved_in_the_new_format(tmp_path):
+    folder = Path(__file__).parent / "data"
+    model = load(folder / "format1.model")
+    with np.load(folder / "format1.npz") as kept:
+        inputs, outputs = kept["inputs"], kept["mean"]
+    model.partial_fit(inputs, outputs).save(tmp_path / "m")
+    assert np.array_equal(load(tmp_path / "m").predict(inputs), model.predict(inputs))

@@ -61,8 +61,8 @@ class KernelFeatures:
         return int(self.landmarks.shape[0]) + extra
 
     def working_bytes(self, samples: int) -> int:
-        """Memory of one member at work: features and three copies of their size."""
-        return 4 * 8 * samples * self.count
+        """Memory of one member at work: its triangle, its features and three copies of their size."""
+        return 8 * int(self.landmarks.shape[0]) ** 2 + 4 * 8 * samples * self.count
 
 
 def landmark_features(

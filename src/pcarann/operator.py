@@ -68,8 +68,9 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Neurons of the two random layers, n₁ and n₂.
     n_members : int
         Members of the ensemble, K. Intervals are sharpest with about 20; one is allowed.
-    scales : "refined", "energy" or pair of float
-        Scales r₁, r₂ of the layers: chosen on a validation loss, by energy matching alone, or given.
+    scales : "refined", "energy", pair of float, or ("gain", g₁, g₂)
+        Scales r₁, r₂ of the layers: chosen on a validation loss, by energy matching alone, given, or such that the
+        arguments of tanh have root mean squares g₁ and g₂, which does not depend on the widths.
     ridge : float, "gcv" or "loo"
         λ of the final readout; 0 is least squares of minimum norm. Or chosen in closed form, by generalised
         cross-validation or by leaving one sample out (see `ridge_`).

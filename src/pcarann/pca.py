@@ -31,6 +31,8 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from pcarann.arrays import Array, Place, cholesky, contiguous, place_of, solve_lower, to_host
 from pcarann.random import uniform
 
@@ -127,16 +129,17 @@ def fit_pca(
     bound = _RANK_TOLERANCE * math.hypot(offset, math.sqrt(energy))
     last = float(energies[-1])
     if last > _GRAM_TOLERANCE * float(energies[0]) and last > bound**2:
-        basis, latents, singular = _rayleigh_ritz(centred, _from_gram(centred, start, energies))
+        left, singular, basis = _rayleigh_ritz(centred, _from_gram(centred, start, energies))
+        latents = left * singular
     else:
         # The mean is rounded too; left in, its error would be a mode of its own: the same for every field.
         shift = xp.mean(centred, axis=0)
         centred -= shift
         mean = mean + (shift if root is None else shift / root)
-        basis, latents, singular = _graded_modes(centred, start)
-        rank = _rank(to_host(singular), _norm(centred), _size(fields, root), bound)
+        basis, singular = _graded_modes(centred, start)
+        rank = _rank(to_host(singular), _norm(centred), fields.shape, _size(fields, root), bound)
         _warn_if_clipped(rank, n_components, fields, name)
-        basis, latents, singular = basis[:, :rank], latents[:, :rank], singular[:rank]
+        basis, latents, singular = basis[:, :rank], None, singular[:rank]
     modes = basis.T
     sign = _signs(modes, place)
     modes = modes * sign[:, None]
@@ -148,7 +151,8 @@ def fit_pca(
         grid=tuple(fields.shape[1:]) if grid is None else grid,
         weights=weights,
     )
-    return pca, contiguous(latents * sign)
+    # Near the noise, latents must round as those of new fields will.
+    return pca, contiguous(pca.encode(fields) if latents is None else latents * sign)
 
 
 def _gram_modes(centred: Array, n_components: int | float) -> tuple[Array, Array, float]:
@@ -168,13 +172,13 @@ def _from_gram(centred: Array, vectors: Array, energies: Array) -> Array:
 
 
 def _rayleigh_ritz(fields: Array, basis: Array) -> tuple[Array, Array, Array]:
-    """Return modes (values, components), latents and singular values of the fields inside an orthonormal basis."""
+    """Return U, s and V of the fields ≈ U diag(s) Vᵀ inside an orthonormal (values, components) basis."""
     left, singular, right = place_of(fields).xp.linalg.svd(fields @ basis, full_matrices=False)
-    return basis @ right.T, left * singular, singular
+    return left, singular, basis @ right.T
 
 
-def _graded_modes(remainder: Array, start: Array) -> tuple[Array, Array, Array]:
-    """Return modes, latents and singular values by stages, as many as `start` has columns; subtract them in place.
+def _graded_modes(remainder: Array, start: Array) -> tuple[Array, Array]:
+    """Return modes and singular values by stages, as many as `start` has columns; subtract them in place.
 
     The first stage starts from the eigenvectors of the Gram matrix, good down to √eps. Below they are
     arbitrary, and may miss what is left, so that the later stages start from random ones.
@@ -182,7 +186,7 @@ def _graded_modes(remainder: Array, start: Array) -> tuple[Array, Array, Array]:
     place = place_of(remainder)
     samples, values = remainder.shape
     count = start.shape[1]
-    found, latents, singular = place.zeros(values, 0), place.zeros(samples, 0), place.zeros(0)
+    found, singular = place.zeros(values, 0), place.zeros(0)
     while found.shape[1] < count:
         left = count - found.shape[1]
         if found.shape[1]:
@@ -190,16 +194,24 @@ def _graded_modes(remainder: Array, start: Array) -> tuple[Array, Array, Array]:
             start = uniform(size, seed=0, stream=(found.shape[1],), place=place, low=-1.0)
         elif samples <= values:
             start = remainder.T @ start
-        stage = _rayleigh_ritz(remainder, _iterated(remainder, start, found))
-        sizes = to_host(stage[2])
-        keep = min(left, int((sizes >= _STAGE_TOLERANCE * sizes[0]).sum()))
-        modes = stage[0][:, :keep]
-        for _ in range(2):  # the first pass leaves its own rounding inside the modes
-            remainder -= (remainder @ modes) @ modes.T
-        found = place.xp.concat([found, modes], axis=1)
-        latents = place.xp.concat([latents, stage[1][:, :keep]], axis=1)
-        singular = place.xp.concat([singular, stage[2][:keep]])
-    return found, latents, singular
+        U, sizes, V = _rayleigh_ritz(remainder, _iterated(remainder, start, found))
+        host = to_host(sizes)
+        keep = min(left, int((host >= _STAGE_TOLERANCE * host[0]).sum()))
+        _subtract(remainder, U[:, :keep], V[:, :keep])
+        found = place.xp.concat([found, V[:, :keep]], axis=1)
+        singular = place.xp.concat([singular, sizes[:keep]])
+    return found, singular
+
+
+def _subtract(matrix: Array, U: Array, V: Array) -> None:
+    """A ← (I − UUᵀ) A (I − VVᵀ) in place, for singular vectors U, V of A.
+
+    Modes that are rounded miss the true ones by δ ≈ eps, so that s₁ u₁ δᵀ would stay, and be found as a mode of size
+    eps s₁, had it not u₁ on its left. The second pass with V removes what the first has left of its own rounding.
+    """
+    matrix -= (matrix @ V) @ V.T
+    matrix -= U @ (U.T @ matrix)
+    matrix -= (matrix @ V) @ V.T
 
 
 def _iterated(matrix: Array, start: Array, found: Array) -> Array:
@@ -211,11 +223,11 @@ def _iterated(matrix: Array, start: Array, found: Array) -> Array:
 
 
 def _orthonormal_to(found: Array, matrix: Array) -> Array:
-    """Orthonormalise the columns, twice: small columns keep no direction that rounding gave them."""
-    for _ in range(2 if found.shape[1] else 1):
-        basis = _orthonormal(matrix)
-        matrix = basis - found @ (found.T @ basis)
-    return basis if not found.shape[1] else _orthonormal(matrix)
+    """Orthonormalise the columns beside the modes found: twice is enough (Parlett)."""
+    basis = _orthonormal(matrix)
+    for _ in range(2 if found.shape[1] else 0):
+        basis = _orthonormal(basis - found @ (found.T @ basis))
+    return basis
 
 
 def _count(spectrum: Any, n_components: int | float, most: int) -> int:
@@ -234,17 +246,20 @@ def _size(fields: Array, root: Array | None) -> tuple[float, float]:
     return math.sqrt(float(xp.sum(rows))), math.sqrt(float(xp.max(rows))) + math.sqrt(float(xp.max(columns)))
 
 
-def _rank(singular: Any, remainder: float, size: tuple[float, float], bound: float) -> int:
+def _rank(singular: Any, remainder: float, shape: tuple[int, int], size: tuple[float, float], bound: float) -> int:
     """Return how many modes stand above rounding: all before the first that does not, and at least one.
 
-    Noise of level ρ |aᵢⱼ| has energy (ρ ‖A‖)². If mode k and all after it are noise, their energy gives ρ; it is
-    at least eps/√12, and ρ ‖A‖ is no more than the bound.
+    Noise of level ρ |aᵢⱼ| has energy (ρ ‖A‖)², of which the share (1 − j/N)(1 − j/values) lies outside j modes.
+    If mode j + 1 and all after it are noise, their energy therefore gives ρ: at least eps/√12, and the floor is no
+    more than the bound.
     """
     norm, width = size
+    before = np.arange(singular.size)
+    outside = (1 - before / shape[0]) * (1 - before / shape[1])
     energies = (singular**2)[::-1].cumsum()[::-1] + remainder**2
-    least, share = _EPS / math.sqrt(12) * width, width / norm if norm else 1.0
-    floors = (share * energies**0.5).clip(min=min(least, bound), max=bound)
-    noise = (singular <= floors).nonzero()[0]
+    levels = np.sqrt(energies / outside) / norm if norm else np.zeros(singular.size)
+    floors = np.minimum(np.maximum(levels, _EPS / math.sqrt(12)) * width, bound)
+    noise = np.flatnonzero(singular <= floors)
     return max(1, int(noise[0]) if noise.size else singular.size)
 
 

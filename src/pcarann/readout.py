@@ -43,6 +43,8 @@ _SAFE_CONDITION = 1e13
 _SAFE_STREAM_CONDITION = 1e11
 _ORTHOGONAL_FEATURES = 1500  # in a stream, at most: a QR factorisation costs ten times as much and more
 _REFINEMENT_STEPS = 6
+_EXACT_CONDITION, _STREAM_REFINEMENT_STEPS = 1e8, 2
+_LEAST_SHIFT = 2.0  # times eps times the trace of HᵀH
 _REFINED_TO = 1e-12
 _PROBES, _PROBE_STEPS = 4, 2
 
@@ -146,15 +148,28 @@ def fit_streamed_readout(blocks: Callable[[], Iterable[Block]], ridge: float = 0
     factor = _shifted_cholesky(sums.normal, ridge, insist=many)
     if factor is None or not (many or factor.condition <= _SAFE_STREAM_CONDITION):
         return _streamed_orthogonal(blocks(), ridge, size)
-    report = ReadoutReport("cholesky", "primal", min(size, sums.samples), math.sqrt(factor.condition))
-    return factor.solve(sums.moment), report
+    V = factor.solve(sums.moment)
+    if factor.condition > _EXACT_CONDITION:
+        for _ in range(_STREAM_REFINEMENT_STEPS):
+            V = V + factor.solve(_missed_moment(blocks(), V) - factor.ridge * V)
+    return V, ReadoutReport("cholesky", "primal", min(size, sums.samples), math.sqrt(factor.condition))
+
+
+def _missed_moment(blocks: Iterable[Block], V: Array) -> Array:
+    """Hᵀ(Y − HV), from the rows themselves."""
+    total: Array = 0.0
+    for H, Y in blocks:
+        total = H.T @ (Y - H @ V) + total
+    return total
 
 
 def _shifted_cholesky(normal: Array, ridge: float, *, insist: bool) -> RidgeFactor | None:
     """Factor HᵀH + λI, with the least larger λ for which that is possible if one insists."""
     place = place_of(normal)
     size = int(normal.shape[0])
-    least = size * _EPS * float(place.xp.linalg.trace(normal)) / size
+    # The rounding of HᵀH: below it the factor may exist, but says nothing.
+    least = _LEAST_SHIFT * _EPS * float(place.xp.linalg.trace(normal))
+    ridge = max(ridge, least) if insist else ridge
     while True:
         shifted = normal + ridge * place.eye(size) if ridge else normal
         lower = cholesky(shifted)

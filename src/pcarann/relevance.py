@@ -10,7 +10,8 @@ and M its average gradient outer product over training samples (Radhakrishnan et
     M = mean over x of ∇f(x) ∇f(x)ᵀ,   ∇ₓf = R Σₙ k'(x̃, z̃ₙ) αₙᵀ.
 
 M is large along the directions that move the output and small along the others, so that R ← M^{1/2} is the better
-metric. One or two such steps suffice. With a diagonal M each latent coordinate gets a weight of its own.
+metric. One or two such steps suffice; a power a little below ½ guards against directions that only seem not to
+count. With a diagonal M each latent coordinate gets a weight of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from pcarann.kernel import matern52, median_distance, squared_distances
 
 __all__ = ["learned_metric", "power_weights"]
 
-_POINTS = 200  # samples over which gradients are averaged
+POWER = 0.4
+_POINTS = 300  # samples over which gradients are averaged
 _OUTPUTS = 20  # leading output latents whose gradients count: they hold nearly all of the energy
 
 
@@ -34,8 +36,10 @@ def power_weights(x: Array, power: float) -> Array:
     return xp.where(spread > 0, spread / largest, xp.ones_like(spread)) ** (-power)
 
 
-def learned_metric(x: Array, y: Array, metric: Array, *, length: float, ridge: float, diagonal: bool = False) -> Array:
-    """Return M^{1/2}, (latent, latent), or its diagonal form, (latent,), for a fit in the given metric.
+def learned_metric(
+    x: Array, y: Array, metric: Array, *, length: float, ridge: float, diagonal: bool = False, power: float = POWER
+) -> Array:
+    """Return M^power, (latent, latent), or its diagonal form, (latent,), for a fit in the given metric.
 
     `metric` is R, (latent, latent), or weights, (latent,); `length` is in medians of the distance.
     """
@@ -44,14 +48,14 @@ def learned_metric(x: Array, y: Array, metric: Array, *, length: float, ridge: f
     z = x * metric if metric.ndim == 1 else x @ metric
     unit = length * median_distance(z)
     squared = squared_distances(z, z)
-    points = min(_POINTS, int(z.shape[0]))
-    slopes = _slope(squared[:points, :], unit)
+    points = range(0, int(z.shape[0]), max(1, int(z.shape[0]) // _POINTS))
+    slopes = _slope(place.xp.stack([squared[i, :] for i in points]), unit)
     gram = matern52(squared, unit)
     gram += ridge * place.eye(int(z.shape[0]))
     coefficients = xp.linalg.solve(gram, y[:, : min(_OUTPUTS, int(y.shape[1]))])
     outer = place.zeros(int(z.shape[1]), int(z.shape[1]))
-    for i in range(points):
-        row = slopes[i, :]
+    for at, i in enumerate(points):
+        row = slopes[at, :]
         gradient = z[i, :][:, None] * (row @ coefficients)[None, :] - (z * row[:, None]).T @ coefficients
         outer += gradient @ gradient.T
     if metric.ndim == 1:
@@ -59,11 +63,10 @@ def learned_metric(x: Array, y: Array, metric: Array, *, length: float, ridge: f
     else:
         outer = metric @ outer @ metric.T
     if diagonal:
-        weights = xp.sqrt(xp.linalg.diagonal(outer))
+        weights = xp.linalg.diagonal(outer) ** power
         return weights / (float(xp.max(weights)) or 1.0)
     values, vectors = xp.linalg.eigh(outer / (float(xp.linalg.trace(outer)) or 1.0))
-    roots = xp.sqrt(xp.clip(values, min=0.0))
-    return (vectors * roots) @ vectors.T
+    return (vectors * xp.clip(values, min=0.0) ** power) @ vectors.T
 
 
 def _slope(squared: Array, length: float) -> Array:

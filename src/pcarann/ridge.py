@@ -49,7 +49,7 @@ class Spectrum:
         """Generalised cross-validation at λ."""
         xp = place_of(self.squares).xp
         kept = ridge / (self.squares + ridge)
-        missed = max(self.energy - float(xp.sum(self.coefficients**2)), 0.0)
+        missed = 0.0 if self._complete else max(self.energy - float(xp.sum(self.coefficients**2)), 0.0)
         residual = missed + float(xp.sum((kept[:, None] * self.coefficients) ** 2))
         freedom = self.samples - self.squares.shape[0] + float(xp.sum(kept))
         return self.samples * residual / freedom**2 if freedom > 0 else math.inf
@@ -61,10 +61,17 @@ class Spectrum:
         xp = place_of(self.squares).xp
         kept = ridge / (self.squares + ridge)
         # Y − SY = (I − UUᵀ)Y + U (1 − f) c, and likewise its diagonal
-        residual = self.targets - self.left @ self.coefficients + self.left @ (kept[:, None] * self.coefficients)
         squares = self.left**2
-        slack = xp.clip(1.0 - xp.sum(squares, axis=1), min=0.0) + squares @ kept
+        residual, slack = self.left @ (kept[:, None] * self.coefficients), squares @ kept
+        if not self._complete:
+            residual += self.targets - self.left @ self.coefficients
+            slack += xp.clip(1.0 - xp.sum(squares, axis=1), min=0.0)
         return float(xp.mean(xp.sum((residual / slack[:, None]) ** 2, axis=1)))
+
+    @property
+    def _complete(self) -> bool:
+        """Whether U spans all samples: I − UUᵀ is 0 then, and its rounding would outweigh 1 − f as λ → 0."""
+        return bool(self.squares.shape[0] == self.samples)
 
 
 def spectrum_of_rows(features: Array, targets: Array) -> Spectrum:
@@ -89,7 +96,7 @@ def _spectrum(squares: Array, left: Array, targets: Array) -> Spectrum:
 def spectrum_of_sums(sums: Sums) -> Spectrum:
     """Decompose the sums of streamed rows; leave-one-out needs the rows, and cannot follow."""
     xp = place_of(sums.normal).xp
-    squares, right = _significant(*xp.linalg.eigh(sums.normal))
+    squares, right = _significant(*xp.linalg.eigh(sums.normal), most=sums.samples)
     coefficients = (right.T @ sums.moment) / xp.sqrt(squares)[:, None]
     return Spectrum(squares, coefficients, sums.energy, sums.samples)
 
@@ -115,9 +122,10 @@ def choose_ridge(spectrum: Spectrum, criterion: Criterion) -> float:
     return min(ridges, key=score)
 
 
-def _significant(squares: Array, vectors: Array) -> tuple[Array, Array]:
-    """Drop the eigenpairs that are rounding of the largest."""
+def _significant(squares: Array, vectors: Array, most: int | None = None) -> tuple[Array, Array]:
+    """Drop the eigenpairs that are rounding of the largest, and those past `most`."""
     xp = place_of(squares).xp
     cut = squares.shape[0] * _EPS * float(squares[-1])
     rank = int(xp.sum(xp.astype(squares > cut, xp.int64)))
+    rank = rank if most is None else min(rank, most)
     return squares[squares.shape[0] - rank :], vectors[:, squares.shape[0] - rank :]

@@ -8,7 +8,12 @@ each layer's features are given a share of the output energy: γ₁ = 0.7 to the
 and γ₂ = 0.3 to the second, whose input energy is that of pilot features of the first. Clipping with τ = δ = 2
 keeps features from vanishing and from saturating.
 
-The rule does not depend on the unit of the inputs. It does depend on the unit of the outputs, through S_Y, until
+Energy matching shrinks r₁ like n₁^(−½), so that wide layers drift towards the linear regime. A rule that does not
+know the width states instead how far into its bend tanh is driven: gains g₁, g₂ with
+
+    r₁ = g₁ / rms(W⁽¹⁾x),   r₂ = g₂ / rms(W⁽²⁾h⁽¹⁾).
+
+Energy matching does not depend on the unit of the inputs. It does depend on the unit of the outputs, through S_Y, until
 the clipping holds it: that is the paper's rule, and refinement (`refine`) is what corrects it.
 """
 
@@ -19,11 +24,12 @@ import math
 from pcarann.arrays import Array, place_of, row_quantiles
 from pcarann.features import HiddenLayers, layer_output
 
-__all__ = ["energy_matched_scale", "energy_matched_scales", "mean_energy"]
+__all__ = ["energy_matched_scale", "energy_matched_scales", "gain_scales", "mean_energy"]
 
 SHARES = (0.7, 0.3)
 FLOOR = 2.0
 CEILING = 2.0
+_PILOT_ROWS = 2048
 
 
 def energy_matched_scale(
@@ -62,6 +68,20 @@ def energy_matched_scales(layers: HiddenLayers, x: Array, y: Array) -> tuple[flo
     pilot = layer_output(projections, row_quantiles(projections, layers.levels(1, place)), first)
     second = energy_matched_scale(mean_energy(pilot.T), target, width=layers.sizes[2], share=SHARES[1])
     return first, second
+
+
+def gain_scales(layers: HiddenLayers, x: Array, gains: tuple[float, float]) -> tuple[float, float]:
+    """Return (r₁, r₂) at which the arguments of tanh have these root mean squares, apart from the anchors."""
+    place = place_of(x)
+    rows = x[: min(int(x.shape[0]), _PILOT_ROWS), :]
+    projections = layers.weights(1, place) @ rows.T
+    first = gains[0] / (_rms(projections) or 1.0)
+    pilot = layer_output(projections, row_quantiles(projections, layers.levels(1, place)), first)
+    return first, gains[1] / (_rms(layers.weights(2, place) @ pilot) or 1.0)
+
+
+def _rms(matrix: Array) -> float:
+    return math.sqrt(mean_energy(matrix) / int(matrix.shape[1]))
 
 
 def mean_energy(rows: Array) -> float:

@@ -22,7 +22,9 @@ class Settings:
     components: tuple[int | float, int | float]
     widths: tuple[int, int]
     n_members: int
-    scales: Literal["refined", "energy"] | tuple[float, float]
+    scales: Literal["refined", "energy", "gain"] | tuple[float, float]
+    gains: tuple[float, float] | None
+    """(g₁, g₂) where the scales are given as gains"""
     ridge: float | Criterion
     regressor: Literal["random", "kernel"]
     length: float | None
@@ -45,10 +47,7 @@ class Settings:
         widths, scales, quadrature = model.widths, model.scales, model.quadrature
         if not isinstance(widths, tuple | list | np.ndarray) or len(widths) != 2:
             raise ValueError(f"widths must be a pair (n₁, n₂), got {widths!r}.")
-        if isinstance(scales, tuple | list | np.ndarray) and len(scales) == 2:
-            scales = (check_number(scales[0], "scales", above=0), check_number(scales[1], "scales", above=0))
-        elif not isinstance(scales, str) or scales not in ("refined", "energy"):
-            raise ValueError(f"scales must be 'refined', 'energy' or a pair (r₁, r₂), got {scales!r}.")
+        scales, gains = _check_scales(scales)
         if quadrature is not None and (not isinstance(quadrature, tuple | list) or len(quadrature) != 2):
             raise ValueError("quadrature must be None or a pair (input weights, output weights).")
         symmetry = model.symmetry
@@ -63,6 +62,7 @@ class Settings:
             widths=(check_count(widths[0], "widths"), check_count(widths[1], "widths")),
             n_members=check_count(model.n_members, "n_members"),
             scales=scales,
+            gains=gains,
             ridge=_check_ridge(model.ridge),
             regressor=check_choice(model.regressor, "regressor", ("random", "kernel")),
             length=None if model.length is None else check_number(model.length, "length", above=0.0),
@@ -78,6 +78,19 @@ class Settings:
             quadrature=(None, None) if quadrature is None else (quadrature[0], quadrature[1]),
             seed=check_seed(model.random_state),
         )
+
+
+def _check_scales(value: Any) -> tuple[Any, tuple[float, float] | None]:
+    """Return "refined", "energy", a pair of scales, or "gain" with its gains."""
+    if isinstance(value, str) and value in ("refined", "energy"):
+        return value, None
+    if isinstance(value, tuple | list | np.ndarray) and len(value) in (2, 3):
+        pair = (check_number(value[-2], "scales", above=0), check_number(value[-1], "scales", above=0))
+        if len(value) == 2:
+            return pair, None
+        if value[0] == "gain":
+            return "gain", pair
+    raise ValueError(f"scales must be 'refined', 'energy', a pair (r₁, r₂) or ('gain', g₁, g₂), got {value!r}.")
 
 
 def _check_ridge(value: Any) -> float | Criterion:

@@ -47,7 +47,7 @@ class Smoothing:
 
         >>> import numpy as np
         >>> rough = np.array([[1.0, -1.0, 1.0, -1.0, 1.0, -1.0]])
-        >>> bool(np.abs(Smoothing(0.2, (False,))(rough, (6,))).max() < 0.2)
+        >>> bool(np.abs(Smoothing(0.2, (True,))(rough, (6,))).max() < 0.2)
         True
         """
         if not self.width:

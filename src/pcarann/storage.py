@@ -248,13 +248,14 @@ def _rebuild(description: dict[str, Any], tensors: Tensors, place: Place) -> PCA
     if not 0 < samples <= rows or not description["reports"]:
         raise ValueError("its parts do not fit together")
     feature_map = _rebuild_map(description["map"], size, tensors, tensor)
-    features = _rebuild_features(description, feature_map, x, tensor)
+    group, copied, averaged = _rebuild_symmetry(description["symmetry"], tensors, (input_pca, output_pca))
+    # Rows after those of the fit came with refit_readout: landmarks are not among them.
+    features = _rebuild_features(description, feature_map, x[: min(samples * len(copied), rows), :], tensor)
     readouts = tensor("readouts", len(features), features[0].count, output_pca.n_components)
     members = [
         Member(made, readouts[k, :, :], ReadoutReport(**report))
         for k, (made, report) in enumerate(zip(features, description["reports"], strict=True))
     ]
-    group, copied, averaged = _rebuild_symmetry(description["symmetry"], tensors, (input_pca, output_pca))
     energy_scales = description["energy_scales"]
     calibration = description["calibration"]
     refinement = description["refinement"]

@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pcarann.arrays import Array, Place, place_of, single_threaded
 from pcarann.conformal import Calibration
@@ -26,7 +27,7 @@ from pcarann.pca import PCA, fit_pca
 from pcarann.random import permutation
 from pcarann.refine import Refinement, ValidationLoss, refine_scales
 from pcarann.relevance import learned_metric, power_weights
-from pcarann.scales import energy_matched_scales
+from pcarann.scales import energy_matched_scales, gain_scales
 from pcarann.settings import Settings
 from pcarann.smoothing import Smoothing
 from pcarann.validation import check_weights
@@ -37,7 +38,7 @@ INNER_SHARE = 0.8
 _SPLIT_STREAM, _ORBIT_STREAM = (-3,), (-4,)
 _COPIED_ROWS = 256  # fields at a time, so that no copy of all fields is made
 _REFINED_ROWS = 6000  # in the validation loss, copies included
-_LEARNING_STEPS = 2  # of the metric; more change little
+_METRIC_ROWS = 3000  # from which a metric is learned, at most
 _FEWEST_TO_REFINE = 5
 _SMALL = 1_000_000  # numbers in a feature matrix that one core handles as fast as several
 
@@ -129,7 +130,7 @@ def train(
         clock.lap(f"{name}_pca")
     x, y = latents
     samples, count = int(inputs.shape[0]), len(inner[0]) if inner else int(inputs.shape[0])
-    latent = _latent(settings, x[:count, :], y[:count, :])
+    latent = _latent(settings, x, y, samples, count)
     feature_map, energy_scales, refinement = _feature_map(settings, latent, x, y, samples, count, clock, tick)
     ridge = resolve_ridge(feature_map, x, y, anchored=samples, ridge=settings.ridge)
     members = fit_members(feature_map, x, y, anchored=samples, n_members=settings.n_members, ridge=ridge, tick=tick)
@@ -199,7 +200,7 @@ class _Orbit:
         return [
             place_of(fields).xp.concat(
                 [
-                    pca.encode(self.move(fields[start : start + _COPIED_ROWS, :], element))
+                    pca.encode(self.move(fields[start : min(start + _COPIED_ROWS, fields.shape[0]), :], element))
                     for start in range(0, fields.shape[0], _COPIED_ROWS)
                 ],
                 axis=0,
@@ -208,9 +209,27 @@ class _Orbit:
         ]
 
 
-def _latent(settings: Settings, x: Array, y: Array) -> Latent:
-    """Relevance and linear term, from the latents of the samples that set the anchors."""
-    return Latent(_relevance(settings, x, y), power_weights(x, 1.0) / _size(x) if settings.linear else None)
+def _latent(settings: Settings, x: Array, y: Array, samples: int, count: int) -> Latent:
+    """Relevance and linear term, from the inner samples and, for a learned metric, their copies."""
+    inner = x[:count, :]
+    linear = power_weights(inner, 1.0) / _size(inner) if settings.linear else None
+    if isinstance(settings.relevance, str):
+        rows = _spread_rows(x.shape[0] // samples, samples, count, place_of(x))
+        return Latent(_learned(*(place_of(x).xp.take(part, rows, axis=0) for part in (x, y))), linear)
+    return Latent(_relevance(settings.relevance, inner), linear)
+
+
+def _spread_rows(copies: int, samples: int, count: int, place: Place) -> Array:
+    """Rows of inner samples, spread over all copies, as many as a metric is learned from."""
+    each = min(copies, max(1, _METRIC_ROWS // count))
+    rows = [((i + c * copies // each) % copies) * samples + i for c in range(each) for i in range(count)]
+    return place.xp.asarray(rows[:_METRIC_ROWS], device=place.device)
+
+
+def _learned(x: Array, y: Array) -> Array:
+    metric = power_weights(x, 0.0)
+    length, ridge = choose_length(x, y, Latent(metric))
+    return learned_metric(x, y, metric, length=length, ridge=ridge)
 
 
 def _size(x: Array) -> float:
@@ -219,14 +238,7 @@ def _size(x: Array) -> float:
     return float(xp.max(xp.sqrt(xp.mean(x**2, axis=0)))) or 1.0
 
 
-def _relevance(settings: Settings, x: Array, y: Array) -> Array | None:
-    wanted, place = settings.relevance, place_of(x)
-    if isinstance(wanted, str):
-        metric = power_weights(x, 0.0)
-        for _ in range(_LEARNING_STEPS):
-            length, ridge = choose_length(x, y, Latent(metric))
-            metric = learned_metric(x, y, metric, length=length, ridge=ridge)
-        return metric
+def _relevance(wanted: Any, x: Array) -> Array | None:
     if isinstance(wanted, float):
         return power_weights(x, wanted) if wanted else None
     if wanted.shape not in ((x.shape[1],), (x.shape[1], x.shape[1])):
@@ -234,7 +246,7 @@ def _relevance(settings: Settings, x: Array, y: Array) -> Array | None:
             f"relevance has shape {wanted.shape}, but the inputs have {x.shape[1]} latents: "
             f"({x.shape[1]},) or ({x.shape[1]}, {x.shape[1]}) fits."
         )
-    return place.put(wanted)
+    return place_of(x).put(wanted)
 
 
 def _feature_map(
@@ -248,7 +260,11 @@ def _feature_map(
     layers = HiddenLayers(settings.seed, 0, (int(x.shape[1]), *settings.widths))
     energy_scales = energy_matched_scales(layers, latent.weighted(x[:count, :]), y[:count, :])
     clock.lap("energy_matching")
-    scales = energy_scales if isinstance(settings.scales, str) else settings.scales
+    scales = energy_scales
+    if settings.gains is not None:
+        scales = gain_scales(layers, latent.weighted(x[:count, :]), settings.gains)
+    elif isinstance(settings.scales, tuple):
+        scales = settings.scales
     refinement = None
     if count < samples:
         rows = _refinement_rows(x, y, samples, count)

@@ -27,7 +27,7 @@ import numpy as np
 
 from pcarann.arrays import place_of, to_host
 from pcarann.benchmark.settings import ADAPTATION, BASELINES, PROBLEMS, Adaptation, Problem, Variant
-from pcarann.conformal import Method
+from pcarann.conformal import Calibration, Method
 from pcarann.files import atomic_writer
 from pcarann.metrics import coverage, mean_width, relative_l2
 from pcarann.online import Adaptation as Recursion
@@ -182,14 +182,29 @@ def run_baseline(
 def write_record(folder: Path, record: Record, fields: dict[str, np.ndarray[Any, Any]] | None = None) -> Path:
     """Write a record, and its fields, under a name made of what was run."""
     folder.mkdir(parents=True, exist_ok=True)
-    parts = (record["problem"], record.get("variant") or record.get("method") or record["kind"], record["place"])
-    path = folder / f"{'-'.join(parts)}.json"
+    path = folder / f"{record_name(record)}.json"
     with atomic_writer(path) as file:
         file.write(json.dumps(record, indent=1).encode() + b"\n")
     if fields:
         with atomic_writer(path.with_suffix(".npz")) as file:
             np.savez_compressed(file, allow_pickle=False, **fields)
     return path
+
+
+def record_name(record: Record) -> str:
+    """Name a record by what was run, and where."""
+    what = record.get("variant") or record.get("method") or record["kind"]
+    if record["kind"] == "best":
+        details = (
+            f"seed{record['seeds']['data']}",
+            record["change"],
+            f"n{record['n_train']}",
+            f"noise{record['noise']:g}",
+        )
+        left_out = (None, None, f"n{record['sizes'][0]}", "noise0")
+        told = [part for part, usual in zip(details, left_out, strict=True) if part and part != usual]
+        what = "-".join(["best", *("".join(c if c.isalnum() else "_" for c in part) for part in told)])
+    return f"{record['problem']}-{what}-{record['place']}"
 
 
 def read_records(folder: Path) -> list[Record]:
@@ -274,24 +289,28 @@ def _intervals(model: PCARaNN, calibration: OperatorData, test: OperatorData) ->
     mean, std = model.predict(test.inputs, return_std=True)
     scores = model._require_fitted().calibration
     assert scores is not None
-    found: Record = {"levels": LEVELS, "coverages": [], "at_95": {}}
-    place = place_of(mean)
+    coverages = [coverage(*_band(scores, mean, std, level, "pooled"), test.outputs) for level in LEVELS]
+    return {"levels": LEVELS, "coverages": coverages, "at_95": intervals_at_95(scores, mean, std, test)}
 
-    def band(level: float, method: Method) -> tuple[Any, Any]:
-        half = place.put(scores.half_width(place.put(std), scores.quantile(round(1 - level, 10), method)))
-        return mean - half, mean + half
 
-    for level in LEVELS:
-        found["coverages"].append(coverage(*band(level, "pooled"), test.outputs))
+def intervals_at_95(scores: Calibration, mean: Any, std: Any, test: OperatorData) -> Record:
+    """Coverage and mean width of the 95 % intervals by each method, and how many fields lie inside as a whole."""
+    found: Record = {}
     for method in METHODS:
-        lower, upper = band(0.95, method)
+        lower, upper = _band(scores, mean, std, 0.95, method)
         inside = ((lower <= test.outputs) & (test.outputs <= upper)).reshape(len(test), -1).all(axis=1)
-        found["at_95"][method] = {
+        found[method] = {
             "coverage": coverage(lower, upper, test.outputs),
             "width": mean_width(lower, upper),
             "whole_fields": float(inside.mean()),
         }
     return found
+
+
+def _band(scores: Calibration, mean: Any, std: Any, level: float, method: Method) -> tuple[Any, Any]:
+    place = place_of(mean)
+    half = place.put(scores.half_width(place.put(std), scores.quantile(round(1 - level, 10), method)))
+    return mean - half, mean + half
 
 
 def _fields(model: PCARaNN, problem: Problem, test: OperatorData) -> dict[str, np.ndarray[Any, Any]]:

@@ -1,0 +1,95 @@
+import numpy as np
+import pytest
+
+from pcarann import PCARaNN
+from pcarann.settings import Settings
+from pcarann.symmetry import Symmetry
+
+TURNS = Symmetry.dihedral()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "says"),
+    [
+        (dict(regressor="forest"), "regressor must be one of 'random', 'kernel', got 'forest'."),
+        (dict(regressor=None), "regressor must be one of 'random', 'kernel', got None."),
+        (dict(length=0), "length must be a number above 0, got 0."),
+        (dict(length=-1.5), "length must be a number above 0, got -1.5."),
+        (dict(length="long"), "length must be a number above 0, got 'long'."),
+        (dict(length=float("inf")), "length must be a number above 0, got inf."),
+        (dict(linear=1), "linear must be True or False, got 1."),
+        (dict(linear="yes"), "linear must be True or False, got 'yes'."),
+        (dict(linear=None), "linear must be True or False, got None."),
+        (dict(relevance="known"), "relevance must be a power, 'learned' or an array of weights, got 'known'."),
+        (dict(relevance=3.5), "relevance must be a number at least -3 and at most 3, got 3.5."),
+        (dict(relevance=None), "relevance must be a number at least -3 and at most 3, got None."),
+        (dict(relevance=True), "relevance must be a number at least -3 and at most 3, got True."),
+        (dict(relevance=[0.0, 0.0]), "found float64 of shape (2,)."),
+        (dict(relevance=[1.0, np.nan]), "found float64 of shape (2,)."),
+        (dict(relevance=["a", "b"]), "found <U1 of shape (2,)."),
+        (dict(relevance=np.ones((2, 2, 2))), "found float64 of shape (2, 2, 2)."),
+        (dict(symmetry="dihedral"), "symmetry must be None or a pcarann.Symmetry, got 'dihedral'."),
+        (dict(symmetry=8), "symmetry must be None or a pcarann.Symmetry, got 8."),
+        (dict(ridge="aic"), "ridge must be a number of at least 0, 'gcv' or 'loo', got 'aic'."),
+        (dict(ridge=-1e-9), "ridge must be a number at least 0, got -1e-09."),
+        (dict(ridge=None), "ridge must be a number at least 0, got None."),
+        (dict(ridge=np.ones(2)), "ridge must be a number at least 0, got array([1., 1.])."),
+        (
+            dict(ridge="loo", symmetry=TURNS),
+            "ridge='loo' needs all rows at once, but copies under a symmetry are streamed: use 'gcv'.",
+        ),
+    ],
+)
+def test_a_parameter_that_does_not_fit_is_refused_in_one_sentence(parameters, says):
+    with pytest.raises(ValueError) as caught:
+        Settings.of(PCARaNN(**parameters))
+    message = str(caught.value)
+    assert message.startswith(next(iter(parameters)))
+    assert message.endswith(says)
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        (dict(regressor="kernel"), "kernel"),
+        (dict(length=None), None),
+        (dict(length=2), 2.0),
+        (dict(linear=np.True_), True),
+        (dict(relevance=0), 0.0),
+        (dict(relevance=-1.5), -1.5),
+        (dict(relevance="learned"), "learned"),
+        (dict(symmetry=TURNS), TURNS),
+        (dict(ridge=1), 1.0),
+        (dict(ridge="gcv"), "gcv"),
+        (dict(ridge="loo"), "loo"),
+    ],
+)
+def test_a_parameter_that_fits_is_taken_as_it_is_meant(parameters, expected):
+    found = getattr(Settings.of(PCARaNN(**parameters)), next(iter(parameters)))
+    assert found == expected
+    assert type(found) is type(expected)
+
+
+@pytest.mark.parametrize("given", [[1, 2], np.ones(2, dtype="f4"), np.eye(3)], ids=["list", "vector", "matrix"])
+def test_relevance_may_be_an_array_of_one_axis_or_two(given):
+    assert np.array_equal(Settings.of(PCARaNN(relevance=given)).relevance, np.asarray(given))
+
+
+def test_generalised_cross_validation_goes_with_a_symmetry():
+    assert Settings.of(PCARaNN(ridge="gcv", symmetry=TURNS)).ridge == "gcv"
+
+
+def test_checking_changes_no_parameter():
+    model = PCARaNN(relevance=[1, 2], ridge="gcv", length=2, symmetry=TURNS)
+    before = model.get_params()
+    Settings.of(model)
+    assert model.get_params() == before
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 3), (4, 3)])
+def test_relevance_of_another_number_of_latents_is_refused_with_both(pairs, shape):
+    model = PCARaNN(n_components=4, widths=(10, 8), n_members=1, scales="energy", relevance=np.ones(shape))
+    with pytest.raises(ValueError, match=r"relevance has shape .* but the inputs have 4 latents") as caught:
+        model.fit(*pairs[:30])
+    assert str(shape) in str(caught.value)
