@@ -33,7 +33,7 @@ def pairs() -> Pairs:
 
 
 def periodic_pairs(n: int, seed: int = 0, points: int = 10) -> Pairs:
-    """Five Fourier modes of a circle, a local nonlinear response on a (2, points) grid: all its moves are symmetries."""
+    """Five Fourier modes of a circle in, a local nonlinear response out: every move of the circle is a symmetry."""
     rng = np.random.default_rng(seed)
     x = 2 * np.pi * np.arange(points) / points
     waves = np.array([np.ones(points), np.cos(x), np.sin(x), np.cos(2 * x), np.sin(2 * x)])

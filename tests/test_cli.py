@@ -79,14 +79,35 @@ def test_other_keys_can_be_named(folder, pairs):
 
 
 @pytest.mark.parametrize(
-    "option", [["--scales", "energy"], ["--scales", "0.3,0.2"], ["--ridge", "1e-6"], ["--seed", "4"]]
+    "option",
+    [
+        ["--scales", "energy"],
+        ["--scales", "0.3,0.2"],
+        ["--ridge", "1e-6"],
+        ["--ridge", "gcv"],
+        ["--regressor", "kernel"],
+        ["--relevance", "-0.5"],
+        ["--relevance", "learned"],
+        ["--seed", "4"],
+    ],
 )
 def test_options_of_fit_reach_the_model(folder, option):
     run(*FIT, *option)
     model = load("model")
     name = {"--seed": "random_state"}.get(option[0], option[0][2:])
-    expected = {"energy": "energy", "0.3,0.2": (0.3, 0.2), "1e-6": 1e-6, "4": 4}[option[1]]
+    expected = {"0.3,0.2": (0.3, 0.2), "1e-6": 1e-6, "4": 4, "-0.5": -0.5}.get(option[1], option[1])
     assert getattr(model, name) == expected
+
+
+def test_a_linear_term_is_asked_for_by_a_flag(folder):
+    run(*FIT, "--linear")
+    assert load("model").linear
+
+
+def test_auto_chooses_and_says_what(folder):
+    said = json.loads(run("fit", "train.npz", "-o", "model", "--auto", "--budget", "20s", "--json").stdout)
+    assert "settings tried" in said["chosen"]
+    assert load("model").ridge == said["ridge"]
 
 
 @pytest.mark.parametrize("what", ["train.npz", "model"])

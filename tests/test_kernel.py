@@ -136,6 +136,14 @@ def test_the_length_is_the_one_whose_refits_without_a_sample_err_least():
     assert errors[length] == min(errors.values())
 
 
+def test_the_length_suits_a_ridge_that_is_given():
+    length, ridge = choose_length(X, Y, Latent(), 1e-2)
+    errors = {one: leave_one_out(kernel(X, X, one * median_distance(X)), 1e-2) for one in LENGTHS}
+    assert ridge == 1e-2
+    assert errors[length] == min(errors.values())
+    assert PCARaNN(n_components=(3, 2), n_members=1, regressor="kernel", ridge=1e-2).fit(X, Y).length_ == length
+
+
 def test_the_length_is_chosen_in_the_metric_of_the_latents(backend):
     metric = np.array([1e-9, 1e-9, 1.0])
     wave = np.sin(4 * X[:, 2:])

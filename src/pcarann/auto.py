@@ -26,6 +26,7 @@ from pcarann.random import permutation
 from pcarann.relevance import learned_metric, power_weights
 from pcarann.scales import energy_matched_scales
 from pcarann.smoothing import Smoothing
+from pcarann.validation import check_fields
 
 __all__ = ["AutoReport", "Choice", "chosen_parameters", "judge_symmetry", "search"]
 
@@ -60,6 +61,8 @@ class Choice:
     """Learning steps of the metric"""
     diagonal: bool = False
     """Whether the learned metric has one weight for each latent"""
+    learned_at: tuple[float, float] = (4.0, 1e-10)
+    """Length and ridge of the kernel from which the metric is learned"""
     linear: bool = False
     regressor: str = "kernel"
     length: float = 4.0
@@ -213,7 +216,7 @@ class _Search:
             scales = energy_matched_scales(layers, latent.weighted(x), fold.y)
             scales = (scales[0] * math.exp(choice.offsets[0]), scales[1] * math.exp(choice.offsets[1]))
             features, H = anchor_features(layers, x, scales, latent)
-            ridge_unit = float(place_of(H).xp.sum(H**2)) / int(H.shape[0])
+            ridge_unit = float(place_of(H).xp.sum(H**2)) / int(H.shape[0]) or 1.0
             gram, cross = H @ H.T, features(fold.x_held[:, :modes]) @ H.T
             for i, found in enumerate(_all_ridges(gram, cross, fold.y, ridge_unit)):
                 errors[i] += fold.error(found) / len(folds)
@@ -249,13 +252,14 @@ def chosen_parameters(choice: Choice, inputs: Array, outputs: Array, grid: tuple
         warnings.filterwarnings("ignore", message="n_components=.* was asked for")
         pca, x = fit_input_pca(fields, choice)
         _, y = fit_pca(outputs, _KEPT_ENERGY[1], name="outputs")
-    metric = metric_on(x[:_METRIC_ROWS, :], y[:_METRIC_ROWS, :], choice) if choice.steps else None
+    rows = slice(0, min(_METRIC_ROWS, int(x.shape[0])))
+    metric = metric_on(x[rows, :], y[rows, :], choice) if choice.steps else None
     made: dict[str, Any] = {
         "n_components": (pca.n_components, _KEPT_ENERGY[1]),
         "regressor": choice.regressor,
         "ridge": choice.ridge,
         "linear": choice.linear,
-        "relevance": choice.power if metric is None else to_host(metric),
+        "relevance": choice.power if metric is None else "learned" if choice.symmetry else to_host(metric),
         "smoothing": choice.smoothing,
     }
     if choice.unit:
@@ -274,22 +278,35 @@ def judge_symmetry(
 ) -> dict[str, Any]:
     """Compare one member with and without the symmetry on held-out samples; return the better parameters."""
     begun = time.perf_counter()
-    order = permutation(int(X.shape[0]), seed=parameters["random_state"], stream=_STREAM)
-    held, inner = sorted(order[::5]), sorted(set(order) - set(order[::5]))
-    moved = parameters | {"symmetry": symmetry, "smoothing": 0.0}
-    errors = []
-    for candidate in (parameters, moved):
-        model = estimator(**candidate | {"n_members": 1})
+    place = place_of(X, parameters["device"])
+    inputs, grid = check_fields(X, "X", place)
+    outputs, output_grid = check_fields(y, "y", place, scalar=True)
+    order = permutation(int(inputs.shape[0]), seed=parameters["random_state"], stream=_STREAM)
+    rows = [place.xp.asarray(sorted(part), device=place.device) for part in (set(order) - set(order[::5]), order[::5])]
+    (a, a_held), (u, u_held) = ([place.xp.take(all_, of, axis=0) for of in rows] for all_ in (inputs, outputs))
+    fixed = {name: parameters[name] for name in ("random_state", "device")}
+    choices, errors = (report.choice, _symmetric(report.choice)), []
+    for choice in choices:
+        # A metric is one on the latents of a PCA: that of the inner samples, not that of all.
+        made = chosen_parameters(choice, a, u, grid) | fixed
+        model = estimator(**made, n_members=1, symmetry=symmetry if choice.symmetry else None)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="n_components=.* was asked for|.* inputs lie more than")
-            model.fit(X[inner], y[inner])
-            errors.append(float(relative_l2(model.predict(X[held]), y[held])))
+            model.fit(place.xp.reshape(a, (-1, *grid)), place.xp.reshape(u, (-1, *output_grid)))
+            found = model.predict(place.xp.reshape(a_held, (-1, *grid)))
+        errors.append(float(relative_l2(found, place.xp.reshape(u_held, (-1, *output_grid)))))
     report.trials += [("without symmetry, one member", errors[0]), ("symmetry, one member", errors[1])]
     report.seconds += time.perf_counter() - begun
     if errors[1] >= errors[0]:
         return parameters
-    report.choice, report.error = replace(report.choice, symmetry=True, smoothing=0.0), errors[1]
-    return moved
+    report.choice, report.error = choices[1], errors[1]
+    return chosen_parameters(choices[1], inputs, outputs, grid) | fixed | {"symmetry": symmetry}
+
+
+def _symmetric(choice: Choice) -> Choice:
+    """The setting beside a symmetry: no smoothing, and a metric learned by the fit, in the PCA of all copies."""
+    without = replace(choice, symmetry=True, smoothing=0.0)
+    return replace(without, steps=1, diagonal=False, power=0.0) if choice.steps else without
 
 
 def _improve_power(state: _Search) -> None:
@@ -298,7 +315,7 @@ def _improve_power(state: _Search) -> None:
         at = _POWERS.index(state.best.power) + step
         while 0 <= at < len(_POWERS):
             smoothing = f", smoothing {state.best.smoothing:g}" if state.best.smoothing else ""
-            name = f"kernel, power {-_POWERS[at]:g}{smoothing}"
+            name = f"kernel, power {0 - _POWERS[at]:g}{smoothing}"
             if not state.try_out(name, replace(state.best, power=_POWERS[at])):
                 break
             at += step
@@ -311,7 +328,7 @@ def _improve_smoothing(state: _Search) -> None:
     before = state.best
     for width in _WIDTHS:
         for power in (before.power, 0.0, 0.5):
-            name = f"kernel, power {-power:g}, smoothing {width:g}"
+            name = f"kernel, power {0 - power:g}, smoothing {width:g}"
             state.try_out(name, replace(before, smoothing=width, power=power))
     if state.best.smoothing:
         _improve_power(state)
@@ -324,7 +341,7 @@ def _improve_modes(state: _Search) -> None:
     before = state.best
     for cut in reversed(cuts):
         for power in (before.power, min(before.power + 0.5, _POWERS[-1])):
-            state.try_out(f"kernel, {cut} modes, power {-power:g}", replace(before, modes=cut, power=power))
+            state.try_out(f"kernel, {cut} modes, power {0 - power:g}", replace(before, modes=cut, power=power))
 
 
 def _improve_metric(state: _Search) -> None:
@@ -333,7 +350,8 @@ def _improve_metric(state: _Search) -> None:
         start = replace(state.best, steps=0, diagonal=diagonal)
         for steps in (1, 2, 3):
             name = f"kernel, {'weights' if diagonal else 'metric'} learned in {steps} step(s)"
-            if not state.try_out(name, replace(start, steps=steps, length=state.best.length, ridge=state.best.ridge)):
+            at = (state.best.length, state.best.ridge)
+            if not state.try_out(name, replace(start, steps=steps, learned_at=at, length=at[0])):
                 break
 
 
@@ -351,8 +369,9 @@ def metric_on(x: Array, y: Array, choice: Choice) -> Array | None:
     if not choice.steps:
         return power_weights(x, choice.power) if choice.power else None
     metric = power_weights(x, choice.power)
+    length, ridge = choice.learned_at
     for _ in range(choice.steps):
-        metric = learned_metric(x, y, metric, length=choice.length, ridge=choice.ridge, diagonal=choice.diagonal)
+        metric = learned_metric(x, y, metric, length=length, ridge=ridge, diagonal=choice.diagonal)
     return metric
 
 

@@ -95,16 +95,19 @@ def _factor(gram: Array) -> Array:
     raise ValueError("the kernel of the input latents is not finite: are the inputs far above 1e100, or the length 0?")
 
 
-def choose_length(x: Array, y: Array, latent: Latent) -> tuple[float, float]:
-    """Return the length, in medians of the distance, and the ridge at which leaving samples out errs least."""
+def choose_length(x: Array, y: Array, latent: Latent, ridge: float = 0.0) -> tuple[float, float]:
+    """Return the length, in medians of the distance, at which leaving samples out errs least, and its ridge.
+
+    A ridge that is given is used with every length, since long lengths need a small one; 0 chooses it too.
+    """
     rows = min(int(x.shape[0]), _TUNED_ROWS)
     weighted, targets = latent.weighted(x[:rows, :]), y[:rows, :]
     squared, unit = squared_distances(weighted, weighted), median_distance(weighted)
 
     def best(length: float) -> tuple[float, float, float]:
         spectrum = spectrum_of_gram(matern52(squared + 0.0, length * unit), targets)
-        ridge = choose_ridge(spectrum, "gcv")
-        return spectrum.loo(ridge), length, ridge
+        chosen = ridge or choose_ridge(spectrum, "gcv")
+        return spectrum.loo(chosen), length, chosen
 
     with single_threaded(place_of(x)):  # eigenvalues of such matrices gain little from a second thread
         return min(best(length) for length in LENGTHS)[1:]

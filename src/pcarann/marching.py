@@ -12,17 +12,29 @@ Calibration and intervals are those of the whole predicted window, and `partial_
 
 from __future__ import annotations
 
+import math
+import warnings
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.exceptions import NotFittedError
 
-from pcarann.arrays import Array, place_of
-from pcarann.conformal import RELATIVE_FLOOR, Band, Calibration, Method, check_level, nonconformity_scores
+from pcarann.arrays import Array, Place, place_of
+from pcarann.conformal import (
+    RELATIVE_FLOOR,
+    Band,
+    Calibration,
+    Method,
+    check_level,
+    nonconformity_scores,
+    samples_needed,
+)
 from pcarann.operator import PCARaNN
-from pcarann.validation import check_count, check_fields
+from pcarann.training import Fitted
+from pcarann.validation import check_count, check_fields, check_pair_lengths
 
 __all__ = ["Marching"]
 
@@ -66,7 +78,7 @@ class Marching(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         starts, ends = self._pairs(X, y)
         model: PCARaNN = clone(self.model) if self.model is not None else PCARaNN()
         self.model_ = model.fit(starts, ends)
-        self._window = int(y.shape[1])
+        self._window = int(np.shape(y)[1])
         self._calibration: Calibration | None = None
         return self
 
@@ -86,6 +98,7 @@ class Marching(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         place = place_of(mean)
         xp = place.xp
         truth, _ = check_fields(y, "y", place, grid=tuple(mean.shape[1:]))
+        check_pair_lengths(mean, truth)
         floor = max(RELATIVE_FLOOR * float(xp.sqrt(xp.mean(truth**2))), np.finfo(float).tiny)
         mean, std = xp.reshape(mean, tuple(truth.shape)), xp.reshape(std, tuple(truth.shape))
         self._calibration = Calibration.of(nonconformity_scores(mean, std, truth, floor), floor)
@@ -94,11 +107,20 @@ class Marching(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def predict_interval(self, X: Array, alpha: float = 0.05, method: Method = "sample") -> Band:
         """Predict the later snapshots with intervals of level 1 − alpha."""
         check_level(alpha, method)
-        if getattr(self, "_calibration", None) is None:
+        self._require_fitted()
+        calibration = self._calibration
+        if calibration is None:
             raise NotFittedError("This Marching has no calibration: call calibrate(X, y) before predict_interval.")
-        assert self._calibration is not None
         mean, std = self.predict(X, return_std=True)
-        half = self._calibration.half_width(std, self._calibration.quantile(alpha, method))
+        quantile = calibration.quantile(alpha, method)
+        if quantile == math.inf:
+            needed = samples_needed(alpha, math.prod(mean.shape[1:]), method)
+            warnings.warn(
+                f"{calibration.n_samples} calibration samples are too few for alpha={alpha} with method={method!r}: "
+                f"{needed} are needed. Intervals are infinite.",
+                stacklevel=2,
+            )
+        half = calibration.half_width(std, quantile)
         return Band(mean, std, mean - half, mean + half)
 
     def partial_fit(self, X: Array, y: Array) -> Marching:
@@ -109,36 +131,47 @@ class Marching(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self._calibration = None
         return self
 
+    score = PCARaNN.score
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
+
+    def _require_fitted(self) -> Fitted:
+        if not hasattr(self, "model_"):
+            raise NotFittedError("This Marching is not fitted yet: call fit(X, y) first.")
+        return self.model_._require_fitted()
 
     def _pairs(self, X: Array, y: Array) -> tuple[Array, Array]:
         """All (u(t), u(t + s)) of the trajectories, (samples × pairs, *grid) each."""
         step = check_count(self.step, "step")
-        if X.ndim < 3 or y.ndim != X.ndim or X.shape[2:] != y.shape[2:] or X.shape[0] != y.shape[0]:
+        place = place_of(X)
+        X, y = (_trajectories(part, name, place) for part, name in ((X, "X"), (y, "y")))
+        if X.shape[2:] != y.shape[2:] or X.shape[0] != y.shape[0]:
             raise ValueError(
                 "Marching wants trajectories: X of shape (samples, times, *grid) and y of the times that follow on the "
                 f"same grid, found {tuple(X.shape)} and {tuple(y.shape)}."
             )
         if step > X.shape[1]:
             raise ValueError(f"step={step} needs as many input snapshots to start from, found {X.shape[1]}.")
-        xp = place_of(X).xp
         times = int(X.shape[1] + y.shape[1])
-        if not 0 <= self.first < times - step:
-            raise ValueError(f"first must leave pairs: at least 0 and below {times - step}, got {self.first!r}.")
-        whole = xp.concat([X, y], axis=1)[:, self.first :, ...]
+        if not isinstance(self.first, Integral) or not 0 <= self.first < times - step:
+            raise ValueError(
+                f"first must leave pairs: a whole number of at least 0 and below {times - step}, got {self.first!r}."
+            )
+        whole = place.xp.concat([X, y], axis=1)[:, self.first :, ...]
         grid = tuple(whole.shape[2:])
         starts, ends = whole[:, : whole.shape[1] - step, ...], whole[:, step:, ...]
-        return xp.reshape(starts, (-1, *grid)), xp.reshape(ends, (-1, *grid))
+        return place.xp.reshape(starts, (-1, *grid)), place.xp.reshape(ends, (-1, *grid))
 
     def _rollouts(self, X: Array) -> Array:
         """Each member's trajectory, (members, samples, later times, *grid)."""
-        if not hasattr(self, "model_"):
-            raise NotFittedError("This Marching is not fitted yet: call fit(X, y) first.")
-        if X.ndim < 3 or X.shape[1] < self.step:
-            raise ValueError(f"X must be (samples, times, *grid) with {self.step} snapshots or more, found {X.shape}.")
-        fitted = self.model_._require_fitted()
+        fitted = self._require_fitted()
         ensemble = fitted.ensemble
+        handed, X = place_of(X), _trajectories(X, "X", ensemble.place)
+        if X.shape[1] < self.step:
+            raise ValueError(
+                f"X must be (samples, times, *grid) with {self.step} snapshots or more, found {tuple(X.shape)}."
+            )
         grid = ensemble.output_pca.grid
         last = range(X.shape[1] - self.step, X.shape[1])
         given = [check_fields(X[:, t, ...], "X", ensemble.place, grid=grid)[0] for t in last]
@@ -151,4 +184,13 @@ class Marching(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 window.append(alone.mean_fields(alone.orbit(fitted.smoothing(window[-self.step], grid))))
             rolled.append(xp.stack(window[self.step :], axis=1))
         fields = xp.reshape(xp.stack(rolled), (len(rolled), X.shape[0], self._window, *grid))
-        return place_of(X).put(fields)
+        return handed.put(fields)
+
+
+def _trajectories(value: Any, name: str, place: Place) -> Array:
+    """Return (samples, times, *grid) trajectories at `place`, or refuse."""
+    fields, shape = check_fields(value, name, place)
+    if len(shape) < 2:
+        found = (int(fields.shape[0]), *shape)
+        raise ValueError(f"Marching wants trajectories: {name} of shape (samples, times, *grid), found {found}.")
+    return place.xp.reshape(fields, (-1, *shape))

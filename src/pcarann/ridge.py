@@ -96,7 +96,8 @@ def _spectrum(squares: Array, left: Array, targets: Array) -> Spectrum:
 def spectrum_of_sums(sums: Sums) -> Spectrum:
     """Decompose the sums of streamed rows; leave-one-out needs the rows, and cannot follow."""
     xp = place_of(sums.normal).xp
-    squares, right = _significant(*xp.linalg.eigh(sums.normal), most=sums.samples)
+    squares, right = xp.linalg.eigh(sums.normal)
+    squares, right = _significant(squares, right, sums.samples)
     coefficients = (right.T @ sums.moment) / xp.sqrt(squares)[:, None]
     return Spectrum(squares, coefficients, sums.energy, sums.samples)
 

@@ -58,10 +58,11 @@ class Smoothing:
         made = place.empty(*fields.shape)
         rows = max(1, _BLOCK_BYTES // (8 * fields.shape[1]))
         for start in range(0, fields.shape[0], rows):
-            block = place.xp.reshape(fields[start : start + rows, :], (-1, *points)) @ kernels[-1].T
+            some = slice(start, min(start + rows, fields.shape[0]))
+            block = place.xp.reshape(fields[some, :], (-1, *points)) @ kernels[-1].T
             if len(points) == 2:
                 block = kernels[0] @ block
-            made[start : start + rows, :] = place.xp.reshape(block, (-1, fields.shape[1]))
+            made[some, :] = place.xp.reshape(block, (-1, fields.shape[1]))
         return made
 
 
@@ -81,5 +82,6 @@ def _kernel(n: int, width: float, around: bool, place: Place) -> Array:
     apart = xp.abs(index[:, None] - index[None, :])
     if around:
         apart = xp.minimum(apart, n - apart)
-    weights = xp.exp(-(apart**2) / (2 * math.pow(width * n, 2)))
+    # A width far below a step leaves every value alone; its square must not vanish.
+    weights = xp.exp(-(apart**2) / (2 * math.pow(max(width * n, 1e-3), 2)))
     return weights / xp.sum(weights, axis=1)[:, None]

@@ -304,7 +304,10 @@ def _rebuild_smoothing(described: Any, grid: tuple[int, ...]) -> Smoothing:
 
 def _rebuild_map(described: dict[str, Any], size: int, tensors: Tensors, tensor: Any) -> RandomMap | KernelMap:
     relevance, linear = (tensor(n) if n in tensors else None for n in ("latent.relevance", "latent.linear"))
-    if any(part is not None and set(part.shape) != {size} for part in (relevance, linear)):
+    vector, matrix = (size,), (size, size)
+    if (relevance is not None and relevance.shape not in (vector, matrix)) or (
+        linear is not None and linear.shape != vector
+    ):
         raise ValueError("its relevance does not fit its PCA")
     latent = Latent(relevance, linear)
     if described["regressor"] == "kernel":

@@ -155,7 +155,7 @@ class Symmetry:
         counts = {"fit": self.n_fit, "predict": self.n_predict}
         stated = ", ".join(f"{name}={count}" for name, count in counts.items() if count is not None)
         product = " * ".join(names)
-        return f"{product if len(names) == 1 else f'({product})'}.using({stated})" if stated else product
+        return f"{f'({product})' if ' * ' in product else product}.using({stated})" if stated else product
 
 
 @dataclass(frozen=True)

@@ -254,7 +254,8 @@ def _feature_map(
 ) -> tuple[RandomMap | KernelMap, tuple[float, float] | None, Refinement | None]:
     """How members are made: scales by energy matching and refinement, or the length of a kernel."""
     if settings.regressor == "kernel":
-        length = settings.length or choose_length(x[:samples, :], y[:samples, :], latent)[0]
+        ridge = 0.0 if isinstance(settings.ridge, str) else settings.ridge
+        length = settings.length or choose_length(x[:samples, :], y[:samples, :], latent, ridge)[0]
         clock.lap("kernel_length")
         return KernelMap(settings.seed, length, latent), None, None
     layers = HiddenLayers(settings.seed, 0, (int(x.shape[1]), *settings.widths))

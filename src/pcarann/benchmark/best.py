@@ -2,8 +2,8 @@
 
 `best_model` is the estimator for a problem with all that helps, `ABLATIONS` what each option contributes, and
 `run_best` fits, times and evaluates one of them. All settings come from training and validation data; what depends
-on the samples (scales, ridges, lengths, metrics) is chosen anew in every fit. The symmetries are exact properties of the
-equations:
+on the samples (scales, ridges, lengths, metrics) is chosen anew in every fit. The symmetries are exact properties of
+the equations:
 
     Burgers         shifts along the period, u(x) ↦ −u(−x)
     Darcy           the eight moves of the square
@@ -314,6 +314,8 @@ def run_best(
     errors = _sample_errors(problem, mean, parts[2].outputs)
     record = {
         **_header("best", problem, device),
+        "members": _step(model).n_members,
+        "widths": _step(model).widths,
         "change": change,
         "n_train": len(train),
         "noise": noise,

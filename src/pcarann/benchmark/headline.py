@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 
 from pcarann.benchmark.figures import BLUE, DARK, GREEN, GREY, ORANGE, PURPLE, SKY, blank, style
-from pcarann.benchmark.records import Record, place_title, places, select
+from pcarann.benchmark.records import Record, best_runs, best_times, place_title, places, select
 from pcarann.benchmark.settings import BASELINES, PROBLEMS, Problem
 
 __all__ = ["headline"]
@@ -30,6 +31,8 @@ class _Trace:
     ends: list[_End] = field(default_factory=list)
     """(seconds, error, place), ours first; the paper's place is called so"""
     curves: list[list[tuple[float, float]]] = field(default_factory=list)
+    stress: bool = False
+    """Larger markers, and the name in bold"""
 
 
 def headline(records: Sequence[Record], columns: int = 2) -> Any:
@@ -59,15 +62,23 @@ def headline(records: Sequence[Record], columns: int = 2) -> Any:
 
 
 COLOURS = {
-    "refined": BLUE,
-    "energy": SKY,
+    "best": BLUE,
+    "refined": SKY,
+    "energy": "#90A8B5",
     "fno": ORANGE,
+    "fno_symmetric": "#E69F00",
     "deeponet": GREEN,
     "pca_nn": PURPLE,
     "kernel": DARK,
 }
 MARKERS = {"cpu": "o", "paper": "D"}
-_TITLES = BASELINES | {"refined": "PCA–RaNN refined", "energy": "PCA–RaNN EM", "kernel": "kernel ridge"}
+_TITLES = BASELINES | {
+    "best": "PCA–RaNN, best",
+    "refined": "PCA–RaNN refined",
+    "energy": "PCA–RaNN EM",
+    "fno_symmetric": "FNO + symmetry",
+    "kernel": "kernel ridge",
+}
 
 
 def _traces(records: Sequence[Record], problem: Problem) -> list[_Trace]:
@@ -75,17 +86,25 @@ def _traces(records: Sequence[Record], problem: Problem) -> list[_Trace]:
     results = ours | problem.paper.baselines
     found = []
     for method, colour in COLOURS.items():
-        trace = _Trace(_TITLES[method], colour)
+        trace = _Trace(_TITLES[method], colour, stress=method == "best")
+        trace.ends += _best_ends(records, problem) if method == "best" else []
         for run in select(records, kind="pcarann", problem=problem.name, variant=method):
             trace.ends.append((run["seconds"]["ensemble"], run["errors"]["ensemble"], run["place"]))
         for run in select(records, kind="baseline", problem=problem.name, method=method):
             trace.ends.append((run["seconds"], run["error"], run["place"]))
-            trace.curves.append([(t, e) for t, e in run["curve"] if t > 0 and e > 0])
+            trace.curves.append([(t, e) for t, e in run["curve"] if t > 0 and e and e > 0])
         if method in results:
             trace.ends.append((results[method].seconds, results[method].error, "paper"))
         if trace.ends:
             found.append(trace)
     return found
+
+
+def _best_ends(records: Sequence[Record], problem: Problem) -> list[_End]:
+    """The best model on each machine, means over data seeds."""
+    runs = best_runs(records, problem.name)
+    times = best_times(runs)
+    return [(time, fmean(run["error"] for run in select(runs, place=place)), place) for place, time in times.items()]
 
 
 def _draw_panel(axis: Any, traces: Sequence[_Trace]) -> None:
@@ -97,7 +116,9 @@ def _draw_panel(axis: Any, traces: Sequence[_Trace]) -> None:
             axis.plot(*zip(*curve, strict=True) if curve else ([], []), color=trace.colour, linewidth=1.1, alpha=0.75)
         for t, e, place in trace.ends:
             fill = "white" if place == "paper" else trace.colour
-            axis.plot(t, e, MARKERS.get(place, "s"), color=trace.colour, markerfacecolor=fill, markersize=6, zorder=3)
+            size, layer = (8.5, 4) if trace.stress else (6, 3)
+            look = {"color": trace.colour, "markerfacecolor": fill, "markersize": size, "zorder": layer}
+            axis.plot(t, e, MARKERS.get(place, "s"), **look)
     errors = [e for trace in traces for _, e, _ in trace.ends]
     axis.set_ylim(min(errors) / 1.5, 2 * max(errors))  # curves come in from above
     axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if max(errors) > 5 * min(errors) else (1, 2, 3, 5, 7)))
@@ -204,6 +225,7 @@ def _label(
     text = axis.annotate(
         trace.title, point, offset, textcoords="offset points", ha=across, va=up, fontsize=8.5, arrowprops=leader
     )
+    text.set_fontweight("bold" if trace.stress else "normal")
     text.set_color([0.75 * part for part in to_rgb(trace.colour)])  # darker: thin strokes need the contrast
     text.set_in_layout(False)
     box = text.get_window_extent(axis.figure.canvas.get_renderer())

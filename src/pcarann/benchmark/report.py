@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pcarann.benchmark import paper_figures
+from pcarann.benchmark import best_figures, paper_figures
+from pcarann.benchmark.best_tables import all_best_tables, methods_table
 from pcarann.benchmark.figures import save
 from pcarann.benchmark.findings import agreement, beaten, differences
 from pcarann.benchmark.headline import headline
@@ -58,6 +59,10 @@ CAPTIONS = {
         "Navier–Stokes in a later time window, from t = 11–20 to t = 21–30: error with so many new samples, and the "
         "time of one update with them, by recursive least squares and by refitting the readout on old and new samples."
     ),
+    "learning_curves": (
+        "Error of the best models against the number of training samples, with and without their symmetry, first data "
+        "seed. Diamonds: the paper’s best PCA–RaNN."
+    ),
     "representative_burgers": "Burgers: the test samples of least, median and largest error.",
     "representative_darcy": "Darcy: the test samples of least, median and largest error.",
     "representative_navier_stokes": "Navier–Stokes: the test sample of median error at three times.",
@@ -85,8 +90,9 @@ def build_report(records_folder: Path, out: Path) -> Path:
 
 
 def headline_table(records: Sequence[Record]) -> str:
-    """One row for each problem, in Markdown: for the README."""
-    return compact_table(records).markdown()
+    """For the README, in Markdown: all methods where the best models were run, else one row for each problem."""
+    table = methods_table if select(records, kind="best") else compact_table
+    return table(records).markdown()
 
 
 def _drawn(folder: Path, records: Sequence[Record]) -> Iterator[tuple[str, Any]]:
@@ -94,6 +100,8 @@ def _drawn(folder: Path, records: Sequence[Record]) -> Iterator[tuple[str, Any]]
     yield "headline", headline(records)
     if select(records, kind="pcarann", variant="refined"):
         yield "reliability", paper_figures.reliability(records)
+    if best_figures.has_learning_curves(records):
+        yield "learning_curves", best_figures.learning_curves(records)
     fields = {name: read_fields(folder, records, name) for name in PROBLEMS}
     if darcy := fields["darcy"]:
         yield "darcy_panel", paper_figures.darcy_panel(darcy)
@@ -114,9 +122,10 @@ def _content(records: Sequence[Record], pictures: Sequence[Picture]) -> dict[str
     first, *others = pictures
     return {
         "quick": is_quick(records),
+        "best": bool(select(records, kind="best")),
         "headline": first,
         "pictures": others,
-        "tables": all_tables(records),
+        "tables": all_tables(records) + all_best_tables(records),
         "beaten": beaten(records),
         "differences": differences(records),
         "agreement": agreement(records),

@@ -15,6 +15,7 @@ __all__ = [
     "PAPER_EPOCHS",
     "PAPER_IMPROVEMENT",
     "PROBLEMS",
+    "SYMMETRIC",
     "Adaptation",
     "Paper",
     "Problem",
@@ -26,6 +27,11 @@ Variant = Literal["energy", "refined"]
 
 BASELINES = {"deeponet": "DeepONet", "fno": "FNO", "pca_nn": "PCA–NN", "kernel": "PCA + kernel ridge"}
 """Methods to compare with, by name; the last is not in the paper"""
+SYMMETRIC = {
+    "fno_symmetric": "FNO, same symmetry and inputs",
+    "kernel_symmetric": "PCA + kernel ridge, same symmetry and inputs",
+}
+"""Those that see what the best model sees"""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from pcarann.benchmark.settings import (
     PAPER_EPOCHS,
     PAPER_IMPROVEMENT,
     PROBLEMS,
+    SYMMETRIC,
     Problem,
     Result,
     Variant,
@@ -219,7 +220,7 @@ def architectures(records: Sequence[Record]) -> Table:
     rows = [
         (
             PROBLEMS[record["problem"]].title,
-            BASELINES[method],
+            title,
             str(record["architecture"]),
             count(record.get("parameters")),
             _beside(count(record.get("epochs")), count(PAPER_EPOCHS.get(record["problem"], {}).get(record["method"]))),
@@ -228,7 +229,7 @@ def architectures(records: Sequence[Record]) -> Table:
             place_title(record["place"]),
         )
         for name in PROBLEMS
-        for method in BASELINES
+        for method, title in (BASELINES | SYMMETRIC).items()
         for record in select(records, kind="baseline", problem=name, method=method)
     ]
     header = ("Problem", "Method", "Architecture", "Parameters", "Epochs", "Time, s", "Budget, s", "Place")

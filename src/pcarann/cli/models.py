@@ -14,6 +14,7 @@ from pcarann.cli.options import (
     check_output,
     data_options,
     device_option,
+    duration,
     json_option,
     model_argument,
     number_or_pair,
@@ -49,7 +50,26 @@ __all__ = ["adapt", "calibrate", "evaluate", "fit", "model_facts", "predict"]
     callback=number_or_pair,
     help="refined, energy, or R1,R2.",
 )
-@click.option("--ridge", default=0.0, show_default=True, help="Ridge of the readout; 0 is least squares.")
+@click.option(
+    "--ridge",
+    default="0",
+    show_default=True,
+    callback=number_or_pair,
+    help="Ridge of the readout; 0 is least squares; gcv or loo choose it.",
+)
+@click.option("--regressor", type=click.Choice(["random", "kernel"]), default="random", show_default=True)
+@click.option("--linear", is_flag=True, help="Put a linear term beside the features.")
+@click.option(
+    "--relevance",
+    default="0",
+    show_default=True,
+    callback=number_or_pair,
+    help="Power of the latents' weights, or learned.",
+)
+@click.option("--auto", is_flag=True, help="Choose all of these by validation; only --seed and --budget count then.")
+@click.option(
+    "--budget", default="60s", show_default=True, callback=duration, help="Longest search of --auto, such as 5m."
+)
 @click.option("--refine-ridge", default=1e-4, show_default=True, help="Ridge inside the validation loss.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the random layers.")
 @device_option
@@ -61,7 +81,12 @@ def fit(
     widths: Any,
     members: int,
     scales: Any,
-    ridge: float,
+    ridge: Any,
+    regressor: Any,
+    linear: bool,
+    relevance: Any,
+    auto: bool,
+    budget: float,
     refine_ridge: float,
     seed: int,
     device: str | None,
@@ -72,20 +97,29 @@ def fit(
 
     check_output(output, data)
     a, u = data.pair()
-    model = PCARaNN(
-        n_components=components,
-        widths=widths,
-        n_members=members,
-        scales=scales,
-        ridge=ridge,
-        refine_ridge=refine_ridge,
-        random_state=seed,
-        device=device,
-        verbose=True,
-    ).fit(a, u)
+    if auto:
+        model = PCARaNN.auto(a, u, budget=budget, random_state=seed, device=device, verbose=True)
+    else:
+        model = PCARaNN(
+            n_components=components,
+            widths=widths,
+            n_members=members,
+            scales=scales,
+            ridge=ridge,
+            regressor=regressor,
+            linear=linear,
+            relevance=relevance,
+            refine_ridge=refine_ridge,
+            random_state=seed,
+            device=device,
+            verbose=True,
+        ).fit(a, u)
     model.verbose = False
     model.save(output)
-    show({**model_facts(model), "file": str(output)}, as_json, f"Fitted to {len(a)} samples")
+    facts = {**model_facts(model), "file": str(output)}
+    if auto:
+        facts["chosen"] = str(model.auto_report_)
+    show(facts, as_json, f"Fitted to {len(a)} samples")
 
 
 @click.command()

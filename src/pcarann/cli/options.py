@@ -111,8 +111,8 @@ def duration(_: click.Context, option: click.Parameter, text: str) -> float:
 
 
 def number_or_pair(_: click.Context, option: click.Parameter, text: str | None) -> Any:
-    """Parse "100", "0.999" or "100,150"."""
-    if text is None or text in ("refined", "energy"):
+    """Parse "100", "0.999" or "100,150"; words are left to the estimator, which knows those that fit."""
+    if text is None or text.isalpha():
         return text
     try:
         parts = tuple(int(part) if part.strip().isdigit() else float(part) for part in text.split(","))

@@ -1,0 +1,50 @@
+"""Learning curves and the best model in the headline, as the records have them."""
+
+import pytest
+from test_best_tables import RECORDS, SEEDS
+
+pytest.importorskip("matplotlib")
+
+from pcarann.benchmark.best_figures import has_learning_curves, learning_curves
+from pcarann.benchmark.headline import headline
+
+
+def lines(axis):
+    return {line.get_label(): (list(line.get_xdata()), list(line.get_ydata())) for line in axis.lines}
+
+
+def test_learning_curves_are_drawn_on_logarithmic_axes_with_and_without_symmetry():
+    (axis,) = learning_curves(RECORDS).axes
+    assert (axis.get_xscale(), axis.get_yscale()) == ("log", "log")
+    assert lines(axis) == {
+        "with symmetry": ([100, 1000], [9e-4, 1e-4]),
+        "without symmetry": ([100, 1000], [20e-4, 4e-4]),
+        "paper’s PCA–RaNN": ([1000], [1.93e-3]),
+    }
+
+
+def test_one_number_of_samples_is_no_curve():
+    assert not has_learning_curves([])
+    assert not has_learning_curves(SEEDS)
+    assert has_learning_curves(RECORDS)
+
+
+@pytest.fixture(scope="module")
+def burgers():
+    return headline(RECORDS).axes[0]
+
+
+def test_the_headline_has_the_best_model_on_each_machine_by_its_mean_over_seeds(burgers):
+    names = {text.get_text(): text for text in burgers.texts}
+    drawn = {
+        (float(line.get_xdata()[0]), round(float(line.get_ydata()[0]), 10), line.get_marker())
+        for line in burgers.lines
+        if len(line.get_xdata()) == 1
+    }
+    assert {(60.0, 2e-4, "o"), (4.0, 1e-4, "s")} <= drawn
+    assert names["PCA–RaNN, best"].get_fontweight() == "bold"
+
+
+def test_a_baseline_trained_without_validation_has_a_marker_and_no_curve(burgers):
+    assert "FNO + symmetry" in {text.get_text() for text in burgers.texts}
+    assert not [line for line in burgers.lines if len(line.get_xdata()) > 1]

@@ -1,0 +1,44 @@
+"""The command that goes past the paper, in quick mode, and the combinations that it refuses."""
+
+import pytest
+from click.testing import CliRunner
+
+from pcarann.benchmark import best
+from pcarann.benchmark.runner import read_records
+from pcarann.cli import main
+
+
+def test_best_writes_its_records_and_the_report(tmp_path, monkeypatch):
+    """One seed and one change, for time."""
+    pytest.importorskip("torch")
+    monkeypatch.setenv("PCARANN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(best, "SEEDS", (0,))
+    changes = {"without symmetry": best.ABLATIONS["darcy"]["without symmetry"]}
+    monkeypatch.setitem(best.ABLATIONS, "darcy", changes)
+    command = ["reproduce", "darcy", "--best", "--quick", "--baselines", "--budget", "1s", "-o", str(tmp_path)]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 0, result.output
+    found = read_records(tmp_path / "records")
+    assert {(r["kind"], r.get("method"), r.get("change"), r.get("n_train")) for r in found} == {
+        ("best", None, None, 60),
+        ("best", None, "without symmetry", 60),
+        ("best", None, None, 30),
+        ("best", None, "without symmetry", 30),
+        ("baseline", "fno_symmetric", None, None),
+    }
+    assert "## Past the paper" in (tmp_path / "report.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--best", "--repeats", "3"], "--repeats does not go with --best, which fits each model once."),
+        (["--best", "--budget", "1m"], "--budget limits the training of baselines: add --baselines."),
+        (["--budget", "1m"], "--budget limits the training of baselines: add --baselines."),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(options, sentence, tmp_path):
+    result = CliRunner().invoke(main, ["reproduce", "darcy", "--quick", "-o", str(tmp_path), *options])
+    assert result.exit_code == 2
+    assert sentence in " ".join(result.stderr.replace("│", " ").split())
+    assert not list(tmp_path.iterdir())

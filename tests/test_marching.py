@@ -1,0 +1,281 @@
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from pcarann import Marching, PCARaNN
+from pcarann.metrics import coverage, relative_l2
+
+POINTS = np.linspace(0, 6, 16)
+STEP = PCARaNN(n_components=0.999999, widths=(40, 20), n_members=3)
+
+
+def waves(n, *, seed=0, speed=0.3, times=10, points=POINTS):
+    """A flow of two numbers, seen as fields: waves that travel by one angle a snapshot, (samples, times, points)."""
+    rng = np.random.default_rng(seed)
+    angle, size = rng.uniform(0, 6, (n, 1)), rng.uniform(0.5, 1.5, (n, 1, 1))
+    return size * np.cos((angle + speed * np.arange(times))[:, :, None] + points)
+
+
+def decays(n, *, seed=0, times=6):
+    """A flow that no two modes hold: u ← u − 0.1 u³ at each of a few points."""
+    snapshots = [np.random.default_rng(seed).normal(size=(n, 4))]
+    for _ in range(times - 1):
+        snapshots.append(snapshots[-1] - 0.1 * np.tanh(snapshots[-1]) ** 3)
+    return np.stack(snapshots, axis=1)
+
+
+WAVES = waves(60)
+TRAIN, TEST = (WAVES[:40, :4], WAVES[:40, 4:]), (WAVES[40:, :4], WAVES[40:, 4:])
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return Marching(STEP).fit(*TRAIN)
+
+
+# The flow
+
+
+def test_a_rotation_is_followed_over_the_whole_window(fitted):
+    assert np.abs(fitted.predict(TEST[0]) - TEST[1]).max() < 1e-2
+
+
+def test_one_member_is_the_estimator_applied_again_and_again():
+    model = Marching(clone(STEP).set_params(n_members=1)).fit(*TRAIN)
+    snapshot = TEST[0][:, -1]
+    for t in range(6):
+        snapshot = model.model_.predict(snapshot)
+        assert np.allclose(model.predict(TEST[0])[:, t], snapshot, rtol=0, atol=1e-12)
+
+
+def test_the_step_is_learned_from_all_pairs_of_neighbours(fitted):
+    pairs = WAVES[:40, :-1].reshape(-1, 16), WAVES[:40, 1:].reshape(-1, 16)
+    alone = clone(STEP).fit(*pairs)
+    assert np.array_equal(fitted.model_.predict(TEST[0][:, -1]), alone.predict(TEST[0][:, -1]))
+
+
+def test_mean_and_spread_are_those_of_the_members_own_trajectories(fitted):
+    from dataclasses import replace
+
+    ensemble = fitted.model_.ensemble_
+    trajectories = []
+    for member in ensemble.members:
+        snapshot, one = TEST[0][:, -1], replace(ensemble, members=(member,))
+        trajectories.append([snapshot := one.mean_fields(one.orbit(snapshot)) for _ in range(6)])
+    expected = np.stack([np.stack(one, axis=1) for one in trajectories])
+    mean, std = fitted.predict(TEST[0], return_std=True)
+    assert np.allclose(mean, expected.mean(axis=0), rtol=0, atol=1e-12)
+    assert np.allclose(std, expected.std(axis=0, ddof=1), rtol=0, atol=1e-12)
+
+
+def test_one_member_has_no_spread():
+    model = Marching(clone(STEP).set_params(n_members=1)).fit(*TRAIN)
+    assert not model.predict(TEST[0], return_std=True)[1].any()
+
+
+def test_only_the_last_snapshots_count(fitted):
+    assert np.array_equal(fitted.predict(TEST[0]), fitted.predict(TEST[0][:, -1:]))
+
+
+def test_a_step_over_two_snapshots_follows_the_flow_from_the_last_two():
+    model = Marching(STEP, step=2).fit(*TRAIN)
+    assert np.abs(model.predict(TEST[0]) - TEST[1]).max() < 1e-2
+    alone = Marching(STEP).fit(WAVES[:40, 0:10:2][:, :2], WAVES[:40, 0:10:2][:, 2:])
+    assert np.abs(model.predict(TEST[0])[:, 1::2] - alone.predict(TEST[0])[:, :3]).max() < 1e-2
+
+
+def test_pairs_before_first_are_not_used():
+    spoiled = TRAIN[0].copy()
+    spoiled[:, :2] = 100.0
+    model = Marching(STEP, first=2).fit(spoiled, TRAIN[1])
+    same = Marching(STEP).fit(TRAIN[0][:, 2:], TRAIN[1])
+    assert np.array_equal(model.predict(TEST[0]), same.predict(TEST[0]))
+
+
+def test_snapshots_may_have_any_grid():
+    fields = WAVES.reshape(60, 10, 2, 8)
+    model = Marching(STEP).fit(fields[:40, :4], fields[:40, 4:])
+    found = model.predict(fields[40:, :4])
+    assert found.shape == (20, 6, 2, 8)
+    assert np.abs(found - fields[40:, 4:]).max() < 1e-2
+
+
+def test_smoothing_of_the_step_acts_on_every_snapshot():
+    model = Marching(clone(STEP).set_params(n_members=1, smoothing=0.1)).fit(*TRAIN)
+    snapshot = TEST[0][:, -1]
+    for t in range(6):
+        snapshot = model.model_.predict(snapshot)
+        assert np.allclose(model.predict(TEST[0])[:, t], snapshot, rtol=0, atol=1e-12)
+
+
+def test_lists_and_torch_tensors_are_trajectories_too(fitted):
+    torch = pytest.importorskip("torch")
+    expected = fitted.predict(TEST[0])
+    assert np.array_equal(fitted.predict(TEST[0].tolist()), expected)
+    model = Marching(STEP).fit(*(torch.asarray(part) for part in TRAIN))
+    found = model.predict(torch.asarray(TEST[0]))
+    assert isinstance(found, torch.Tensor)
+    assert np.allclose(found.numpy(), TEST[1], rtol=0, atol=1e-2)
+
+
+# As an estimator
+
+
+def test_the_model_handed_in_is_left_alone(fitted):
+    assert not hasattr(fitted.model, "_fitted")
+
+
+def test_without_a_model_the_default_one_is_marched():
+    assert Marching().get_params()["model"] is None
+    with pytest.warns(UserWarning, match="n_components"):
+        model = Marching().fit(*(part[:, :, :3] for part in TRAIN))
+    assert model.model_.get_params() == PCARaNN().get_params()
+
+
+def test_a_clone_is_unfitted_and_fits_alike(fitted):
+    other = clone(fitted)
+    assert not hasattr(other, "model_")
+    assert np.array_equal(other.fit(*TRAIN).predict(TEST[0]), fitted.predict(TEST[0]))
+
+
+def test_the_score_is_r2_of_the_whole_window(fitted):
+    error = ((fitted.predict(TEST[0]) - TEST[1]) ** 2).sum() / ((TEST[1] - TEST[1].mean(axis=0)) ** 2).sum()
+    assert fitted.score(*TEST) == pytest.approx(1 - error, rel=1e-9)
+
+
+@pytest.mark.parametrize("call", ["predict", "predict_interval"])
+def test_a_model_that_is_not_fitted_says_so(call):
+    with pytest.raises(NotFittedError, match=r"^This Marching is not fitted yet: call fit\(X, y\) first\.$"):
+        getattr(Marching(STEP), call)(TEST[0])
+
+
+# Intervals
+
+
+def test_intervals_cover_what_they_promise():
+    whole = decays(230)
+    train, rest = whole[:30], whole[30:]
+    model = Marching(PCARaNN(n_components=4, widths=(30, 20), n_members=5, scales="energy"))
+    model.fit(train[:, :2], train[:, 2:]).calibrate(rest[:100, :2], rest[:100, 2:])
+    band = model.predict_interval(rest[100:, :2], alpha=0.2)
+    # 80 % on average over calibration sets; over 100 + 100 samples of 16 correlated values it strays by about 4 %.
+    assert 0.68 < coverage(band.lower, band.upper, rest[100:, 2:]) < 0.92
+    assert np.allclose(band.mean, model.predict(rest[100:, :2]), rtol=0, atol=1e-14)
+
+
+def test_simultaneous_intervals_hold_whole_windows():
+    whole = decays(230)
+    train, rest = whole[:30], whole[30:]
+    model = Marching(PCARaNN(n_components=4, widths=(30, 20), n_members=5, scales="energy"))
+    model.fit(train[:, :2], train[:, 2:]).calibrate(rest[:100, :2], rest[:100, 2:])
+    band = model.predict_interval(rest[100:, :2], alpha=0.2, method="simultaneous")
+    inside = ((band.lower <= rest[100:, 2:]) & (rest[100:, 2:] <= band.upper)).all(axis=(1, 2))
+    # Three standard deviations of two binomial means of 100.
+    assert abs(inside.mean() - 0.8) < 3 * np.sqrt(2 * 0.8 * 0.2 / 100)
+
+
+def test_too_few_calibration_samples_give_infinite_intervals_and_say_how_many_are_needed():
+    model = Marching(STEP).fit(*TRAIN).calibrate(TEST[0][:5], TEST[1][:5])
+    with pytest.warns(UserWarning, match=r"^5 calibration samples are too few for alpha=0.05.*: 19 are needed"):
+        band = model.predict_interval(TEST[0])
+    assert np.isinf(band.upper - band.lower).all()
+
+
+def test_intervals_need_a_calibration():
+    with pytest.raises(NotFittedError, match=r"no calibration: call calibrate\(X, y\)"):
+        Marching(STEP).fit(*TRAIN).predict_interval(TEST[0])
+
+
+def test_adapting_drops_the_calibration():
+    model = Marching(STEP).fit(*TRAIN).calibrate(*TEST).partial_fit(TEST[0][:2], TEST[1][:2])
+    with pytest.raises(NotFittedError, match=r"no calibration: call calibrate\(X, y\)"):
+        model.predict_interval(TEST[0])
+
+
+# Adaptation
+
+
+def test_adaptation_follows_a_flow_that_changed():
+    faster = waves(60, seed=1, speed=0.4)
+    new, test = (faster[:40, :4], faster[:40, 4:]), (faster[40:, :4], faster[40:, 4:])
+    model = Marching(clone(STEP).set_params(forgetting=0.98)).fit(*TRAIN)
+    before = relative_l2(model.predict(test[0]), test[1])
+    after = relative_l2(model.partial_fit(*new).predict(test[0]), test[1])
+    assert after < before / 5
+
+
+def test_adapting_a_model_that_is_not_fitted_fits_it(fitted):
+    assert np.array_equal(Marching(STEP).partial_fit(*TRAIN).predict(TEST[0]), fitted.predict(TEST[0]))
+
+
+# What is refused, in one sentence
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        (TRAIN[0][:, 0], TRAIN[1], r"wants trajectories: X of shape \(samples, times, \*grid\), found \(40, 16\)"),
+        (TRAIN[0], TRAIN[1][:, 0], r"wants trajectories: y of shape \(samples, times, \*grid\), found \(40, 16\)"),
+        (TRAIN[0], TRAIN[1][:, :, :8], r"on the same grid, found \(40, 4, 16\) and \(40, 6, 8\)"),
+        (TRAIN[0][:9], TRAIN[1], r"found \(9, 4, 16\) and \(40, 6, 16\)"),
+        (TRAIN[0].reshape(40, 4, 4, 4), TRAIN[1], r"found \(40, 4, 4, 4\) and \(40, 6, 16\)"),
+    ],
+    ids=["X without times", "y without times", "another grid", "fewer samples", "more axes"],
+)
+def test_trajectories_that_do_not_fit_are_refused(X, y, message):
+    with pytest.raises(ValueError, match=rf"^Marching {'(?s:.)*'}{message}\.$"):
+        Marching(STEP).fit(X, y)
+
+
+@pytest.mark.parametrize("step", [0, 1.5, "two", True])
+def test_a_step_that_is_no_count_is_refused(step):
+    with pytest.raises(ValueError, match=r"^step must be a whole number of at least 1, got .*\.$"):
+        Marching(STEP, step=step).fit(*TRAIN)
+
+
+def test_a_step_beyond_the_snapshots_given_is_refused():
+    with pytest.raises(ValueError, match=r"^step=5 needs as many input snapshots to start from, found 4\.$"):
+        Marching(STEP, step=5).fit(*TRAIN)
+
+
+@pytest.mark.parametrize("first", [-1, 9, 1.0, "one"])
+def test_a_first_snapshot_that_leaves_no_pairs_is_refused(first):
+    with pytest.raises(ValueError, match=r"^first must leave pairs: .* at least 0 and below 9, got .*\.$"):
+        Marching(STEP, first=first).fit(*TRAIN)
+
+
+def test_too_few_snapshots_to_predict_from_are_refused():
+    model = Marching(STEP, step=2).fit(*TRAIN)
+    with pytest.raises(ValueError, match=r"with 2 snapshots or more, found \(20, 1, 16\)\.$"):
+        model.predict(TEST[0][:, :1])
+
+
+def test_snapshots_on_another_grid_are_refused(fitted):
+    with pytest.raises(ValueError, match="X has 8 features, but PCARaNN is expecting 16"):
+        fitted.predict(TEST[0][:, :, :8])
+
+
+def test_calibration_pairs_of_different_length_are_refused(fitted):
+    with pytest.raises(ValueError, match=r"^X and y must have the same number of samples, found 20 and 19\.$"):
+        clone(fitted).fit(*TRAIN).calibrate(TEST[0], TEST[1][:19])
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_nan_in_any_snapshot_is_refused_and_its_trajectory_named(fitted, side):
+    spoiled = [part.copy() for part in TRAIN]
+    spoiled[side][7, 0] = np.nan
+    with pytest.raises(ValueError, match=rf"^{'Xy'[side]} contains NaN.*: 16 value\(s\), the first in sample 7\.$"):
+        Marching(STEP).fit(*spoiled)
+    if side == 0:
+        with pytest.raises(ValueError, match="the first in sample 7"):
+            fitted.predict(spoiled[0])
+
+
+def test_a_refused_call_leaves_the_model_as_it_was():
+    model = Marching(STEP).fit(*TRAIN)
+    before = model.predict(TEST[0])
+    for call in (model.fit, model.partial_fit, model.calibrate):
+        with pytest.raises(ValueError):
+            call(TRAIN[0], TRAIN[1][:, 0])
+    assert np.array_equal(model.predict(TEST[0]), before)
