@@ -220,3 +220,10 @@ def test_a_symmetric_model_is_the_same_on_every_backend(backend, circular):
     assert isinstance(mean, type(a))
     assert np.allclose(to_host(mean), expected[0], rtol=0, atol=1e-8)
     assert np.allclose(to_host(std), expected[1], rtol=0, atol=1e-8)
+
+
+def test_fewer_samples_than_elements_of_the_group_are_enough():
+    rng = np.random.default_rng(3)
+    a = rng.standard_normal((8, 12))
+    model = PCARaNN(n_components=3, widths=(10, 5), n_members=1, scales="energy", symmetry=Symmetry.shifts(-1))
+    assert np.isfinite(model.fit(a, a**2).predict(a)).all()

@@ -28,7 +28,7 @@ LENGTHS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0)
 """Tried where none is given"""
 _TUNED_ROWS = 2000
 _STREAM = -5
-_MEDIAN_ROWS = 1000
+_MEDIAN_ROWS = 500
 _EPS = 2.0**-52
 
 
@@ -148,5 +148,5 @@ def median_distance(x: Array) -> float:
     """Median distance between (samples, latent) rows, the unit of the length; 1 where they coincide."""
     xp = place_of(x).xp
     few = x[: min(int(x.shape[0]), _MEDIAN_ROWS), :]
-    ordered = xp.sort(xp.reshape(squared_distances(few, few), (-1,)))
+    ordered = xp.sort(xp.reshape(squared_distances(few, few), (-1,)), stable=False)
     return math.sqrt(float(ordered[ordered.shape[0] // 2])) or 1.0

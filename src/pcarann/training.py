@@ -191,7 +191,7 @@ class _Orbit:
         order = permutation(int(fields.shape[0]), seed=self.seed, stream=_ORBIT_STREAM)
         parts = [fields]
         for i, element in enumerate(self.elements):
-            rows = place.xp.asarray(order[i :: len(self.elements)], device=place.device)
+            rows = place.xp.asarray(order[i :: len(self.elements)], dtype=place.xp.int64, device=place.device)
             parts.append(self.move(place.xp.take(fields, rows, axis=0), element))
         return place.xp.concat(parts, axis=0)
 

@@ -60,7 +60,7 @@ def _draw_panel(axis: Any, problem: Problem, curves: Sequence[dict[int, float]])
     if problem.n_train in sizes:
         axis.plot(problem.n_train, problem.paper.ensemble["refined"].error, label="paper’s PCA–RaNN", **_PAPER)
     low, high = axis.get_ylim()
-    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high > 5 * low else (1, 2, 3, 5, 7)))
+    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high > 10 * low else (1, 2, 3, 5, 7)))
     axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_xticks(sizes, [str(size) for size in sizes])
     for side in (axis.xaxis, axis.yaxis):
