@@ -38,7 +38,7 @@ _ENCODED_ROWS = 256  # fields at a time through the PCA, which makes a centred c
 # and a prediction should not depend on the samples beside it.
 _TILE = 64
 _FIELD_BYTES = 1 << 26  # memory of one block of fields while their spread is summed
-_KEPT_WEIGHT_BYTES = 1 << 28  # hidden weights stay in memory up to here, and are drawn at each use beyond
+_KEPT_WEIGHT_BYTES = 1 << 29  # hidden weights stay in memory up to here, and are drawn at each use beyond
 
 
 @dataclass(frozen=True)
@@ -141,12 +141,12 @@ class Ensemble:
     def mean_fields(self, orbit: list[Array]) -> Array:
         """μ for the latents of an orbit, as (samples, values)."""
         fields = self.place.zeros(orbit[0].shape[0], self.output_pca.mean.shape[0])
-        for g, x in zip(self.averaged, orbit, strict=True):
-            for rows in _blocks(x.shape[0], _ROWS):
-                total = 0.0
-                for latents in self._latents(x[rows, :]):
-                    total = total + latents
-                mean = self.output_pca.decode(total / len(self.members))
+        size = max(_TILE, _ROWS // len(orbit) // _TILE * _TILE)
+        for rows in _blocks(orbit[0].shape[0], size):
+            total: Array = 0.0
+            for latents in self._latents([x[rows, :] for x in orbit]):
+                total = total + latents
+            for g, mean in self._moved_parts(total / len(self.members)):
                 fields[rows, :] += self._moved_back(mean[: rows.stop - rows.start, :], g)
         fields /= len(orbit)
         return fields
@@ -166,7 +166,7 @@ class Ensemble:
     def _blocks_alone(self, x: Array, size: int) -> Iterator[tuple[slice, Array, Array]]:
         """Yield (rows, μ, σ) without a symmetry: the spread is summed over deviations of latents."""
         for outer in _blocks(x.shape[0], _ROWS):
-            latents = self.place.xp.stack(list(self._latents(x[outer, :])))
+            latents = self.place.xp.stack(list(self._latents([x[outer, :]])))
             for start in range(0, outer.stop - outer.start, size):
                 mean, std = self._mean_and_std(latents[:, start : min(start + size, latents.shape[1]), :])
                 rows = slice(outer.start + start, min(outer.start + start + size, outer.stop))
@@ -177,11 +177,17 @@ class Ensemble:
         """Each member's fields, averaged over the group: (members, samples, values)."""
         samples = orbit[0].shape[0]
         fields = self.place.zeros(len(self.members), samples, self.output_pca.mean.shape[0])
-        for g, x in zip(self.averaged, orbit, strict=True):
-            for k, latents in enumerate(self._latents(x)):
-                fields[k, :, :] += self._moved_back(self.output_pca.decode(latents[:samples, :]), g)
+        for k, latents in enumerate(self._latents(orbit)):
+            for g, mean in self._moved_parts(latents):
+                fields[k, :, :] += self._moved_back(mean[:samples, :], g)
         fields /= len(orbit)
         return fields
+
+    def _moved_parts(self, latents: Array) -> Iterator[tuple[int, Array]]:
+        """Yield each averaged element with the fields of its part of the latents of an orbit."""
+        size = latents.shape[0] // len(self.averaged)
+        for i, g in enumerate(self.averaged):
+            yield g, self.output_pca.decode(latents[i * size : (i + 1) * size, :])
 
     def _moved_back(self, fields: Array, element: int) -> Array:
         """Undo an element on (samples, values) outputs."""
@@ -189,10 +195,10 @@ class Ensemble:
             return fields
         return self.group.move_outputs(fields, self.group.inverse(element))
 
-    def _latents(self, x: Array) -> Iterator[Array]:
-        """Yield each member's output latents of (samples, latent) inputs, padded to whole tiles."""
-        padded = _padded(x)
-        return self.over_members(lambda member: member(padded), padded.shape[0])
+    def _latents(self, orbit: list[Array]) -> Iterator[Array]:
+        """Yield each member's output latents of (samples, latent) parts, padded to whole tiles, one below another."""
+        x = self.place.xp.concat([_padded(part) for part in orbit], axis=0) if len(orbit) > 1 else _padded(orbit[0])
+        return self.over_members(lambda member: member(x), x.shape[0])
 
     def _mean_and_std(self, latents: Array) -> tuple[Array, Array]:
         """μ and σ of (members, samples, latent) predictions."""

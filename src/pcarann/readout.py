@@ -168,7 +168,10 @@ def _shifted_cholesky(normal: Array, ridge: float, *, insist: bool) -> RidgeFact
     place = place_of(normal)
     size = int(normal.shape[0])
     # The rounding of HᵀH: below it the factor may exist, but says nothing.
-    least = _LEAST_SHIFT * _EPS * float(place.xp.linalg.trace(normal))
+    trace = float(place.xp.linalg.trace(normal))
+    if not math.isfinite(trace):
+        raise ValueError("The features are not finite: the data are too large, rescale them.")
+    least = _LEAST_SHIFT * _EPS * trace
     ridge = max(ridge, least) if insist else ridge
     while True:
         shifted = normal + ridge * place.eye(size) if ridge else normal

@@ -5,6 +5,7 @@ import pytest
 
 from pcarann.benchmark import best_tables, findings, tables
 from pcarann.benchmark.best import ABLATIONS
+from pcarann.benchmark.best_tables import BEST, best_adaptation
 from pcarann.benchmark.report import build_report, headline_table
 from pcarann.benchmark.runner import write_record
 from pcarann.benchmark.settings import PROBLEMS
@@ -202,3 +203,17 @@ def test_a_page_is_built_of_best_records_alone(tmp_path):
     assert "`pcarann reproduce all --best`" in text
     assert (tmp_path / "figures" / "learning_curves.svg").exists()
     assert set(PROBLEMS) >= {record["problem"] for record in RECORDS}
+
+
+def test_adaptation_of_the_best_model_stands_below_that_of_the_papers_method():
+    def adapted(kind, *errors):
+        ends = ({"samples": n, "error_last": e, "error_mean": e} for n, e in zip((0, 200), errors, strict=True))
+        return {"kind": kind, "problem": "navier_stokes", "place": "cpu", "rows": list(ends)}
+
+    table = best_adaptation([adapted("adaptation", 0.3, 0.1), adapted("best_adaptation", 0.02, 0.01)])
+    assert [(row[0], row[1], row[2]) for row in table.rows] == [
+        ("PCA–RaNN, refined", "0", "3.00e-1"),
+        ("PCA–RaNN, refined", "200", "1.00e-1"),
+        (BEST, "0", "2.00e-2"),
+        (BEST, "200", "1.00e-2"),
+    ]

@@ -25,6 +25,7 @@ from sklearn.base import clone
 
 from pcarann.arrays import place_of
 from pcarann.benchmark.runner import (
+    SHIFTED_SEED,
     Record,
     Tell,
     _generate,
@@ -32,9 +33,10 @@ from pcarann.benchmark.runner import (
     _quietly,
     _sample_errors,
     intervals_at_95,
+    window_errors,
     write_record,
 )
-from pcarann.benchmark.settings import Problem
+from pcarann.benchmark.settings import ADAPTATION, Adaptation, Problem
 from pcarann.marching import Marching
 from pcarann.operator import PCARaNN
 from pcarann.problems.dataset import OperatorData
@@ -48,6 +50,7 @@ __all__ = [
     "best_model",
     "reproduce_best",
     "run_best",
+    "run_best_adaptation",
     "run_symmetric_baseline",
     "symmetry_of",
 ]
@@ -232,6 +235,9 @@ def reproduce_best(
         for size in SIZES[:-1] if not quick else (30,):
             for changed in (None, "without symmetry"):
                 yield write_record(folder, run(n_train=size, change=changed, intervals=False))
+        if problem.name == "navier_stokes":
+            adaptation = ADAPTATION.quick() if quick else ADAPTATION
+            yield write_record(folder, run_best_adaptation(problem, adaptation, device=device, quick=quick, tell=tell))
         for noise in NOISES if problem.name == "backward_heat" else ():
             for changed in (None, "without symmetry", "without linear term", "kernel"):
                 yield write_record(folder, run(noise=noise, change=changed))
@@ -331,6 +337,33 @@ def run_best(
         assert scores is not None
         record["intervals"] = intervals_at_95(scores, mean, std, parts[2])
     return record
+
+
+def run_best_adaptation(
+    problem: Problem,
+    settings: Adaptation = ADAPTATION,
+    *,
+    device: str | None = None,
+    quick: bool = False,
+    tell: Tell = lambda message: None,
+) -> Record:
+    """Take the best Navier–Stokes model to the later window, before and after new trajectories are taken in."""
+    tell("Adaptation of the best model")
+    train = _generate(problem, problem.n_samples, 0, device, problem.options)[: problem.n_train]
+    options = {**problem.options, "window": settings.window}
+    shifted = _generate(problem, settings.counts[-1] + settings.n_test, SHIFTED_SEED, device, options)
+    new, test = shifted.split(settings.counts[-1], settings.n_test)
+    model = best_model(problem.name, quick=quick)
+    _timed_fit(model, train, device)
+    rows = []
+    for count in (0, len(new)):
+        begun = time.perf_counter()
+        if count:
+            model.partial_fit(new.inputs, new.outputs)
+        seconds = time.perf_counter() - begun if count else None
+        last, mean = window_errors(model, test)
+        rows.append({"samples": count, "error_last": last, "error_mean": mean, "recursive_seconds": seconds})
+    return {**_header("best_adaptation", problem, device), "members": _step(model).n_members, "rows": rows}
 
 
 def _timed_fit(model: Model, train: OperatorData, device: str | None) -> float:

@@ -25,7 +25,16 @@ from pcarann.benchmark.settings import BASELINES, PROBLEMS, SYMMETRIC, Problem, 
 from pcarann.benchmark.tables import VARIANTS, Table, _beside, _error, _least, _paper, _runs, _time_at, _time_headers
 from pcarann.benchmark.text import DASH, number, percent, seconds
 
-__all__ = ["BEST", "ablations", "all_best_tables", "learning_curves", "methods_table", "noise", "past_the_paper"]
+__all__ = [
+    "BEST",
+    "ablations",
+    "all_best_tables",
+    "best_adaptation",
+    "learning_curves",
+    "methods_table",
+    "noise",
+    "past_the_paper",
+]
 
 BEST = "PCA–RaNN, best"
 _METHODS = {
@@ -66,7 +75,8 @@ class _Entry:
 
 def all_best_tables(records: Sequence[Record]) -> list[Table]:
     """Every table of the best models that has a row."""
-    makers = (past_the_paper, ablations, learning_curves, noise)
+    makers = [past_the_paper, ablations, learning_curves, noise]
+    makers += [best_adaptation] if select(records, kind="best_adaptation") else []
     return [table for table in (make(records) for make in makers) if table.rows]
 
 
@@ -160,6 +170,21 @@ def noise(records: Sequence[Record]) -> Table:
     )
     header = ("Problem", "Change", *(f"Noise {100 * level:g} %" if level else "No noise" for level in levels))
     return Table("Noisy inputs", note, header, tuple(rows))
+
+
+def best_adaptation(records: Sequence[Record]) -> Table:
+    """The later window of Navier–Stokes: the paper's method and the best model, before and after adaptation."""
+    rows = []
+    for kind, title in (("adaptation", VARIANTS["refined"]), ("best_adaptation", BEST)):
+        for run in select(records, kind=kind)[:1]:
+            for row in (run["rows"][0], run["rows"][-1]):
+                errors = number(row["error_last"]), number(row["error_mean"])
+                rows.append((title, str(row["samples"]), *errors, seconds(row.get("recursive_seconds"))))
+    header = ("Method", "New samples", "Error at t = 30", "Mean error, t = 21–30", "Time of adaptation, s")
+    note = (
+        "Navier–Stokes, from t = 11–20 to t = 21–30. A step of the flow is the same at all times: marching needs less."
+    )
+    return Table("Adaptation of the best model", note, header, tuple(rows))
 
 
 def _problems(records: Sequence[Record]) -> list[Problem]:

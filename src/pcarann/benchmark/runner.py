@@ -140,8 +140,8 @@ def run_adaptation(
             readouts, row["recursive_seconds"] = _recursive(start, ensemble, x[:count, :], y[:count, :])
             batch, row["batch_seconds"] = _batch(ensemble, old, fitted.y, x[:count, :], y[:count, :])
             adapted = _with_readouts(model, readouts)
-            row["batch_error_last"], row["batch_error_mean"] = _window_errors(_with_readouts(model, batch), test)
-        row["error_last"], row["error_mean"] = _window_errors(adapted, test)
+            row["batch_error_last"], row["batch_error_mean"] = window_errors(_with_readouts(model, batch), test)
+        row["error_last"], row["error_mean"] = window_errors(adapted, test)
         rows.append(row)
     return {**_header("adaptation", problem, device), "members": problem.n_members, "rows": rows}
 
@@ -363,7 +363,7 @@ def _with_readouts(model: PCARaNN, readouts: list[Any]) -> PCARaNN:
     return other
 
 
-def _window_errors(model: PCARaNN, test: OperatorData) -> tuple[float, float]:
+def window_errors(model: Any, test: OperatorData) -> tuple[float, float]:
     """Error at the last time, and the mean over all times."""
     with warnings.catch_warnings():  # leaving the training data is the point of the experiment
         warnings.filterwarnings("ignore", message=".* inputs lie more than")
