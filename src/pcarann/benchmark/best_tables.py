@@ -134,7 +134,7 @@ def ablations(records: Sequence[Record]) -> Table:
     header = ("Problem", "Change", "Error", "Ratio to the best", *_time_headers(where), "Coverage", "Width")
     note = (
         "One option of the best model is changed at a time, on the first data seed. 1 × is no difference, more is what "
-        "the option is worth; less: on this test set, which had no part in the choice, the change is better. "
+        "the option is worth; less: the change is better on this test set. "
         "Coverage and width are those of the pooled intervals at 95 %."
     )
     changed = any(row[1] != _UNCHANGED for row in rows)
