@@ -38,7 +38,7 @@ _ENCODED_ROWS = 256  # fields at a time through the PCA, which makes a centred c
 # and a prediction should not depend on the samples beside it.
 _TILE = 64
 _FIELD_BYTES = 1 << 26  # memory of one block of fields while their spread is summed
-_KEPT_WEIGHT_BYTES = 1 << 29  # hidden weights stay in memory up to here, and are drawn at each use beyond
+_KEPT_WEIGHT_BYTES = 1 << 30  # hidden weights stay in memory up to here, and are drawn at each use beyond
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,16 @@ from typing import Literal
 from pcarann.arrays import Array, cholesky, inverse_from_cholesky, place_of, solve_cholesky, solve_lower
 from pcarann.random import uniform
 
-__all__ = ["Block", "ReadoutReport", "RidgeFactor", "Sums", "factorise", "fit_readout", "fit_streamed_readout"]
+__all__ = [
+    "Block",
+    "ReadoutReport",
+    "RidgeFactor",
+    "Sums",
+    "factorise",
+    "factorise_normal",
+    "fit_readout",
+    "fit_streamed_readout",
+]
 
 Solver = Literal["cholesky", "qr", "svd"]
 Block = tuple[Array, Array]
@@ -200,7 +209,11 @@ def _streamed_orthogonal(blocks: Iterable[Block], ridge: float, size: int) -> tu
 def _safe_cholesky(features: Array, ridge: float) -> RidgeFactor | None:
     """Factor the smaller normal matrix of H by Cholesky; None where too few digits would be left."""
     dual = features.shape[1] > features.shape[0]
-    normal = features @ features.T if dual else features.T @ features
+    return factorise_normal(features @ features.T if dual else features.T @ features, ridge, dual=dual)
+
+
+def factorise_normal(normal: Array, ridge: float, *, dual: bool) -> RidgeFactor | None:
+    """Factor HHᵀ (dual) or HᵀH by Cholesky, after adding λ to it in place; None where too few digits would be left."""
     if ridge:
         normal += ridge * place_of(normal).eye(normal.shape[0])
     lower = cholesky(normal)

@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 from pcarann.arrays import Array, concurrently, place_of, tanh_inplace
 from pcarann.features import RandomFeatures
-from pcarann.readout import factorise
+from pcarann.readout import factorise, factorise_normal
 
 __all__ = ["Refinement", "ValidationLoss", "refine_scales"]
 
@@ -98,8 +98,8 @@ class ValidationLoss:
         def along_second(eta1: float) -> list[float]:
             h1 = tanh_inplace(self.projections * self._scale(0, eta1))
             z2 = h1 @ self.weights.T - self.anchors
-            layers = ((h1, tanh_inplace(z2 * self._scale(1, eta2))) for eta2 in second)
-            return [self._loss(self._beside(*pair)) for pair in layers]
+            shared = self._shared_gram(h1)
+            return [self._scan_loss(h1, tanh_inplace(z2 * self._scale(1, eta2)), shared) for eta2 in second]
 
         bytes_each = 4 * 8 * self.projections.shape[0] * (self.projections.shape[1] + self.anchors.shape[0])
         rows = list(concurrently(along_second, first, place=place, bytes_each=bytes_each))
@@ -127,14 +127,30 @@ class ValidationLoss:
     def _scale(self, layer: int, eta: float) -> float:
         return self.scales[layer] * math.exp(min(max(eta, -WIDEST_OFFSET), WIDEST_OFFSET))
 
+    def _shared_gram(self, h1: Array) -> Array | None:
+        """Products of all rows with the inner ones, as far as they do not depend on η₂; None in the primal."""
+        n = self.n_inner
+        linear = 0 if self.linear is None else self.linear.shape[1]
+        if h1.shape[1] + self.anchors.shape[0] + linear <= n:
+            return None
+        shared = h1 @ h1[:n, :].T
+        return shared if self.linear is None else shared + self.linear @ self.linear[:n, :].T
+
+    def _scan_loss(self, h1: Array, h2: Array, shared: Array | None) -> float:
+        """J of features h1, h2 from N × N products alone where that is safe."""
+        n = self.n_inner
+        if shared is not None:
+            products = shared + h2 @ h2[:n, :].T
+            factor = factorise_normal(products[:n, :], self.ridge, dual=True)
+            if factor is not None:
+                prediction = products[n:, :] @ factor.solve(self.targets[:n, :])
+                return self._mean_square(prediction - self.targets[n:, :])
+        return self._loss(self._beside(h1, h2))
+
     def _loss(self, features: Array) -> float:
         n = self.n_inner
         H, H_val = features[:n, :], features[n:, :]
-        factor = factorise(H, self.ridge)
-        if factor.dual and factor.solver == "cholesky":  # N × N products alone: A is never formed
-            prediction = (H_val @ H.T) @ factor.solve(self.targets[:n, :])
-        else:
-            prediction = H_val @ factor.readout(H, self.targets[:n, :])
+        prediction = H_val @ factorise(H, self.ridge).readout(H, self.targets[:n, :])
         return self._mean_square(prediction - self.targets[n:, :])
 
     def _loss_and_gradient(self, features: Array) -> tuple[float, Array]:
