@@ -21,7 +21,7 @@ import math
 from pcarann.arrays import Array, place_of
 from pcarann.kernel import matern52, median_distance, squared_distances
 
-__all__ = ["learned_metric", "power_weights"]
+__all__ = ["learned_metric", "power_weights", "whitening"]
 
 POWER = 0.4
 _POINTS = 300  # samples over which gradients are averaged
@@ -34,6 +34,13 @@ def power_weights(x: Array, power: float) -> Array:
     spread = xp.sqrt(xp.mean(x**2, axis=0))
     largest = float(xp.max(spread)) or 1.0
     return xp.where(spread > 0, spread / largest, xp.ones_like(spread)) ** (-power)
+
+
+def whitening(x: Array) -> Array:
+    """1 / s_j of (samples, latent) rows with spread s_j, (latent,): factors that give each coordinate unit spread."""
+    xp = place_of(x).xp
+    largest = float(xp.max(xp.sqrt(xp.mean(x**2, axis=0)))) or 1.0
+    return power_weights(x, 1.0) / largest
 
 
 def learned_metric(

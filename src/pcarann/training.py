@@ -26,7 +26,7 @@ from pcarann.online import Adaptation
 from pcarann.pca import PCA, fit_pca
 from pcarann.random import permutation
 from pcarann.refine import Refinement, ValidationLoss, refine_scales
-from pcarann.relevance import learned_metric, power_weights
+from pcarann.relevance import learned_metric, power_weights, whitening
 from pcarann.scales import energy_matched_scales, gain_scales
 from pcarann.settings import Settings
 from pcarann.smoothing import Smoothing
@@ -212,7 +212,7 @@ class _Orbit:
 def _latent(settings: Settings, x: Array, y: Array, samples: int, count: int) -> Latent:
     """Relevance and linear term, from the inner samples and, for a learned metric, their copies."""
     inner = x[:count, :]
-    linear = power_weights(inner, 1.0) / _size(inner) if settings.linear else None
+    linear = whitening(inner) if settings.linear else None
     if isinstance(settings.relevance, str):
         rows = _spread_rows(x.shape[0] // samples, samples, count, place_of(x))
         return Latent(_learned(*(place_of(x).xp.take(part, rows, axis=0) for part in (x, y))), linear)
@@ -230,12 +230,6 @@ def _learned(x: Array, y: Array) -> Array:
     metric = power_weights(x, 0.0)
     length, ridge = choose_length(x, y, Latent(metric))
     return learned_metric(x, y, metric, length=length, ridge=ridge)
-
-
-def _size(x: Array) -> float:
-    """Largest spread of a latent coordinate."""
-    xp = place_of(x).xp
-    return float(xp.max(xp.sqrt(xp.mean(x**2, axis=0)))) or 1.0
 
 
 def _relevance(wanted: Any, x: Array) -> Array | None:

@@ -16,7 +16,7 @@ from pcarann.choice import KEPT_ENERGY, Choice, fit_input_pca, metric_on
 from pcarann.features import HiddenLayers, Latent, anchor_features
 from pcarann.kernel import matern52, median_distance, squared_distances
 from pcarann.pca import fit_pca
-from pcarann.relevance import power_weights
+from pcarann.relevance import whitening
 from pcarann.scales import energy_matched_scales
 
 __all__ = ["Fold", "KernelTrial", "random_trial"]
@@ -68,7 +68,7 @@ class Fold:
         """Inner and held-out latents that a choice keeps, and what it does to them."""
         modes = min(choice.modes or int(self.x.shape[1]), int(self.x.shape[1]))
         x = self.x[:, :modes]
-        linear = power_weights(x, 1.0) / _largest(x) if choice.linear else None
+        linear = whitening(x) if choice.linear else None
         return x, self.x_held[:, :modes], Latent(metric_on(x, self.y, choice), linear)
 
 
@@ -124,8 +124,3 @@ def _all_ridges(gram: Array, cross: Array, y: Array, unit: float) -> list[Array]
     values = xp.clip(values, min=0.0)
     left, right = cross @ vectors, vectors.T @ y
     return [left @ (right / (values + unit * ridge)[:, None]) for ridge in RIDGES]
-
-
-def _largest(x: Array) -> float:
-    xp = place_of(x).xp
-    return float(xp.max(xp.sqrt(xp.mean(x**2, axis=0)))) or 1.0
