@@ -33,6 +33,7 @@ from pcarann.benchmark.runner import (
     _header,
     _quietly,
     _sample_errors,
+    baseline_results,
     intervals_at_95,
     window_errors,
     write_record,
@@ -273,19 +274,9 @@ def run_symmetric_baseline(
         model.validation = 0.0  # a validation part would hold copies of what is trained on: the last weights are kept
     inputs, outputs = moved[0].reshape(-1, *train.inputs.shape[1:]), moved[1].reshape(-1, *train.outputs.shape[1:])
     _quietly(partial(model.fit, budget=budget), inputs, outputs)
-    errors = _sample_errors(problem, model.predict(test.inputs), test.outputs)
-    return {
-        **_header("baseline", problem, device),
-        "method": f"{method}_symmetric",
-        "architecture": f"{ARCHITECTURES[problem.name, method]}; {len(elements)} symmetry copies",
-        "parameters": model.n_parameters,
-        "budget": budget,
-        "epochs": model.epochs_done,
-        "seconds": model.seconds,
-        "error": float(errors.mean()),
-        "error_std": float(errors.std()),
-        "curve": [[point["seconds"], point["validation_error"]] for point in model.history],
-    }
+    architecture = f"{ARCHITECTURES[problem.name, method]}; {len(elements)} symmetry copies"
+    record = _header("baseline", problem, device) | {"method": f"{method}_symmetric", "architecture": architecture}
+    return record | baseline_results(model, problem, test, budget)
 
 
 def run_best(

@@ -164,11 +164,17 @@ def run_baseline(
     train, _, test = data.split(problem.n_train, problem.n_calibration, problem.n_test)
     model = baseline(problem.name, method, seed=MODEL_SEED, device=where, quick=quick)
     _quietly(partial(model.fit, budget=budget), train.inputs, train.outputs)
-    errors = _sample_errors(problem, model.predict(test.inputs), test.outputs)
-    return {
-        **_header("baseline", problem, where),
+    record = _header("baseline", problem, where) | {
         "method": method,
         "architecture": ARCHITECTURES[problem.name, method],
+    }
+    return record | baseline_results(model, problem, test, budget)
+
+
+def baseline_results(model: Any, problem: Problem, test: OperatorData, budget: float | None) -> Record:
+    """What the training of a baseline gave."""
+    errors = _sample_errors(problem, model.predict(test.inputs), test.outputs)
+    return {
         "parameters": model.n_parameters,
         "budget": budget,
         "epochs": model.epochs_done,
