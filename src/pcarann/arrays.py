@@ -3,7 +3,7 @@
 Everything below the estimator is written against the Array API standard and runs where its arrays are.
 This module says where that is (`Place`), moves arrays there and back, and holds the few kernels that the
 standard lacks: triangular solves, a Cholesky factorisation that reports failure instead of raising, the
-in-place tanh, and quantiles of rows. No other module mentions a backend by name.
+in-place tanh, shifts of unsigned words, and quantiles of rows. No other module mentions a backend by name.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ __all__ = [
     "inverse_from_cholesky",
     "place_of",
     "row_quantiles",
+    "shifted_right",
     "single_threaded",
     "solve_cholesky",
     "solve_lower",
@@ -225,6 +226,15 @@ def tanh_inplace(array: Array) -> Array:
     if compat.is_torch_array(array):
         return array.tanh_()
     return compat.array_namespace(array).tanh(array)
+
+
+def shifted_right(words: Array, bits: int, out: Array) -> Array:
+    """Shift signed 64-bit words to the right into `out`, zeros moving in: the standard drags the sign along."""
+    if compat.is_numpy_array(words):
+        np.right_shift(words.view(np.uint64), np.uint64(bits), out=out.view(np.uint64))
+    else:
+        out[...] = (words >> bits) & ((1 << (64 - bits)) - 1)
+    return out
 
 
 def row_quantiles(array: Array, levels: Array) -> Array:

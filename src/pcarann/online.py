@@ -100,8 +100,11 @@ class Dual:
         # [L 0; S L'] with S = (new rows · old rowsᵀ) L⁻ᵀ and L' L'ᵀ what the new block leaves.
         cross = solve_lower(lower, xp.concat([block @ rows.T for block in old], axis=0)).T
         corner = _positive(rows @ rows.T - cross @ cross.T + ridge * place.eye(rows.shape[0]))
-        top = xp.concat([lower, place.zeros(lower.shape[0], rows.shape[0])], axis=1)
-        extended = xp.concat([top, xp.concat([cross, corner], axis=1)], axis=0)
+        n = lower.shape[0]
+        extended = place.zeros(n + rows.shape[0], n + rows.shape[0])
+        extended[:n, :n] = lower
+        extended[n:, :n] = cross
+        extended[n:, n:] = corner
         return Dual(_appended(old, rows), xp.concat([kept, residuals], axis=0), extended)
 
     def to_primal(self, ridge: float) -> Primal:

@@ -17,14 +17,14 @@ from __future__ import annotations
 
 import math
 
-from pcarann.arrays import Array, Place, place_of
+from pcarann.arrays import Array, Place, place_of, shifted_right
 
 __all__ = ["normal", "permutation", "uniform"]
 
 _GOLDEN = 0x9E3779B97F4A7C15
 _MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 _WORD = (1 << 64) - 1
-_BLOCK = 1 << 14  # numbers at a time on a CPU: 128 KiB, so that the dozen passes stay in the cache
+_BLOCK = 1 << 16  # numbers at a time on a CPU: few enough for the cache, enough that threads do not wait for Python
 
 
 def uniform(
@@ -49,13 +49,16 @@ def uniform(
     xp = place.xp
     # Counters times the odd constant; signed 64-bit integers wrap like unsigned ones.
     counters = xp.arange(1, block + 1, dtype=xp.int64, device=place.device) * _signed(_GOLDEN)
+    words, scratch = xp.empty_like(counters), xp.empty_like(counters)
     for start in range(0, size, block or 1):
-        stop = min(start + block, size)
-        mixed = _mixed(counters[: stop - start] + _signed(key + start * _GOLDEN & _WORD))
-        part = xp.astype(mixed, xp.float64)
+        part = numbers[start : min(start + block, size)]
+        count = part.shape[0]
+        words[:count] = counters[:count]
+        words[:count] += _signed(key + start * _GOLDEN & _WORD)
+        _mix(words[:count], scratch[:count])
+        part[...] = xp.astype(words[:count], xp.float64)
         part *= 2.0**-53 * (high - low)
         part += low
-        numbers[start:stop] = part
     return xp.reshape(numbers, shape)
 
 
@@ -79,13 +82,13 @@ def permutation(n: int, *, seed: int, stream: tuple[int, ...]) -> list[int]:
     return [int(i) for i in keys.argsort(kind="stable")]
 
 
-def _mixed(z: Array) -> Array:
+def _mix(z: Array, scratch: Array) -> None:
     """Mix 64-bit words, in place, down to their upper 53 bits."""
     for shift, factor in _MIX:
-        z ^= (z >> shift) & (_WORD >> shift)  # a shift of signed words drags the sign along: masked
+        z ^= shifted_right(z, shift, scratch)
         z *= _signed(factor)
-    z ^= (z >> 31) & (_WORD >> 31)
-    return (z >> 11) & (_WORD >> 11)
+    z ^= shifted_right(z, 31, scratch)
+    shifted_right(z, 11, z)
 
 
 def _key(seed: int, stream: tuple[int, ...]) -> int:
