@@ -30,6 +30,7 @@ _TUNED_ROWS = 2000
 _STREAM = -5
 _MEDIAN_ROWS = 500
 _EPS = 2.0**-52
+_NEAR_ROUNDING = 1e3 * _EPS
 
 
 @dataclass(frozen=True)
@@ -104,13 +105,16 @@ def choose_length(x: Array, y: Array, latent: Latent, ridge: float = 0.0) -> tup
     weighted, targets = latent.weighted(x[:rows, :]), y[:rows, :]
     squared, unit = squared_distances(weighted, weighted), median_distance(weighted)
 
-    def best(length: float) -> tuple[float, float, float]:
-        spectrum = spectrum_of_gram(matern52(squared + 0.0, length * unit), targets)
-        chosen = ridge or choose_ridge(spectrum, "gcv")
-        return spectrum.loo(chosen), length, chosen
-
+    least, best = math.inf, (LENGTHS[0], ridge)
     with single_threaded(place_of(x)):  # eigenvalues of such matrices gain little from a second thread
-        return min(best(length) for length in LENGTHS)[1:]
+        for length in LENGTHS:
+            spectrum = spectrum_of_gram(matern52(squared + 0.0, length * unit), targets)
+            chosen = ridge or choose_ridge(spectrum, "gcv")
+            # So near to the rounding of k, a small gain over a shorter length would be one of rounding.
+            error = spectrum.loo(chosen) * (1.01 if chosen < _NEAR_ROUNDING * rows else 1.0)
+            if error < least:
+                least, best = error, (length, chosen)
+    return best
 
 
 def matern52(squared: Array, length: float) -> Array:

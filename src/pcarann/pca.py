@@ -28,12 +28,13 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from pcarann.arrays import Array, Place, cholesky, contiguous, place_of, solve_lower, to_host
+from pcarann.arrays import Array, Place, cholesky, concurrently, contiguous, place_of, solve_lower, to_host
 from pcarann.random import uniform
 
 __all__ = ["PCA", "fit_pca"]
@@ -47,6 +48,7 @@ _GRAM_TOLERANCE = 1e4 * _EPS
 _STAGE_TOLERANCE = math.sqrt(_EPS)
 # Orthogonal iteration with 10 spare vectors (Halko, Martinsson and Tropp, 2011, recommend 5 to 10 of them).
 _SPARE, _ITERATIONS = 10, 2
+_BLOCK, _GPU_BLOCK = 1 << 21, 1 << 27  # numbers of centred fields at a time
 
 
 @dataclass(frozen=True)
@@ -103,11 +105,12 @@ def fit_pca(
     fields: Array,
     n_components: int | float,
     *,
+    among: Array | None = None,
     grid: tuple[int, ...] | None = None,
     weights: Array | None = None,
     name: str = "fields",
 ) -> tuple[PCA, Array]:
-    """Fit a PCA to (samples, values) fields; return it with the latents of those fields.
+    """Fit a PCA to (samples, values) fields, or to those at the indices `among`; return it with their latents.
 
     `n_components` is a number of modes, or a share of the energy in (0, 1). A field has no more modes than
     values, so a larger number means all of them; data of lower rank clip it further, with a warning.
@@ -119,28 +122,26 @@ def fit_pca(
     """
     place = place_of(fields)
     xp = place.xp
-    mean = xp.mean(fields, axis=0)
-    centred = fields - mean
     root = None if weights is None else xp.sqrt(weights)
-    if root is not None:
-        centred *= root
-    offset = _norm(mean if root is None else mean * root) * math.sqrt(fields.shape[0])
+    centred = _Centred.of(fields, among, root)
+    offset = _norm(centred.mean if root is None else centred.mean * root) * math.sqrt(centred.shape[0])
     start, energies, energy = _gram_modes(centred, n_components)
     bound = _RANK_TOLERANCE * math.hypot(offset, math.sqrt(energy))
     last = float(energies[-1])
+    mean = centred.mean
     if last > _GRAM_TOLERANCE * float(energies[0]) and last > bound**2:
-        left, singular, basis = _rayleigh_ritz(centred, _from_gram(centred, start, energies))
-        latents = left * singular
+        modes, singular, latents = _ritz_modes(centred, start, energies)
     else:
+        chosen = fields if among is None else xp.take(fields, among, axis=0)
+        matrix = centred.whole()
         # The mean is rounded too; left in, its error would be a mode of its own: the same for every field.
-        shift = xp.mean(centred, axis=0)
-        centred -= shift
+        shift = xp.mean(matrix, axis=0)
+        matrix -= shift
         mean = mean + (shift if root is None else shift / root)
-        basis, singular = _graded_modes(centred, start)
-        rank = _rank(to_host(singular), _norm(centred), fields.shape, _size(fields, root), bound)
-        _warn_if_clipped(rank, n_components, fields, name)
-        basis, latents, singular = basis[:, :rank], None, singular[:rank]
-    modes = basis.T
+        basis, singular = _graded_modes(matrix, start)
+        rank = _rank(to_host(singular), _norm(matrix), chosen.shape, _size(chosen, root), bound)
+        _warn_if_clipped(rank, n_components, chosen, name)
+        modes, latents, singular = basis[:, :rank].T, None, singular[:rank]
     sign = _signs(modes, place)
     modes = modes * sign[:, None]
     pca = PCA(
@@ -152,23 +153,114 @@ def fit_pca(
         weights=weights,
     )
     # Near the noise, latents must round as those of new fields will.
-    return pca, contiguous(pca.encode(fields) if latents is None else latents * sign)
+    return pca, contiguous(pca.encode(chosen) if latents is None else latents * sign)
 
 
-def _gram_modes(centred: Array, n_components: int | float) -> tuple[Array, Array, float]:
+@dataclass(frozen=True)
+class _Centred:
+    """A: the rows √w (a − ā), made block by block where they are used. A copy of all fields might not fit."""
+
+    fields: Array
+    among: Array | None
+    mean: Array
+    root: Array | None
+
+    @classmethod
+    def of(cls, fields: Array, among: Array | None, root: Array | None) -> _Centred:
+        """Centre the chosen fields."""
+        place = place_of(fields)
+        centred = cls(fields, among, place.zeros(fields.shape[1]), None)
+        if among is None:
+            return replace(centred, mean=place.xp.mean(fields, axis=0), root=root)
+        for rows, values, mean in centred._over_blocks(lambda block, *_: place.xp.mean(block, axis=0)):
+            centred.mean[values] += mean * ((rows.stop - rows.start) / centred.shape[0])
+        return replace(centred, root=root)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(samples, values)"""
+        samples = self.fields.shape[0] if self.among is None else self.among.shape[0]
+        return int(samples), int(self.fields.shape[1])
+
+    @property
+    def wide(self) -> bool:
+        """Whether AAᵀ is the smaller Gram matrix."""
+        return self.shape[0] <= self.shape[1]
+
+    def whole(self) -> Array:
+        """A itself"""
+        return self._block(slice(0, self.shape[0]), slice(0, self.shape[1]))
+
+    def gram(self) -> Array:
+        """AAᵀ or AᵀA, the smaller"""
+        total: Array = 0.0
+        for _, _, product in self._over_blocks(lambda block, *_: block @ block.T if self.wide else block.T @ block):
+            total = total + product
+        return total
+
+    def times(self, basis: Array) -> Array:
+        """A times a (values, k) matrix"""
+        total = place_of(basis).zeros(self.shape[0], basis.shape[1])
+        for rows, _, product in self._over_blocks(lambda block, rows, values: block @ basis[values, :]):
+            total[rows, :] += product
+        return total
+
+    def combined(self, vectors: Array) -> Array:
+        """Combinations of the fields, VᵀA for a (samples, k) matrix V: (k, values)"""
+        total = place_of(vectors).zeros(vectors.shape[1], self.shape[1])
+        for _, values, product in self._over_blocks(lambda block, rows, values: vectors[rows, :].T @ block):
+            total[:, values] += product
+        return total
+
+    def _over_blocks(self, function: Callable[[Array, slice, slice], Array]) -> Iterator[tuple[slice, slice, Array]]:
+        """Yield (rows, values, function(block, rows, values)); blocks are cut along the longer side."""
+        samples, values = self.shape
+        place = place_of(self.fields)
+        most = _BLOCK if place.on_host else _GPU_BLOCK
+        length, size = max(samples, values), max(1, most // min(samples, values))
+        parts = [slice(start, min(start + size, length)) for start in range(0, length, size)]
+        cuts = [(slice(0, samples), part) if self.wide else (part, slice(0, values)) for part in parts]
+
+        def on_block(cut: tuple[slice, slice]) -> tuple[slice, slice, Array]:
+            return *cut, function(self._block(*cut), *cut)
+
+        return concurrently(on_block, cuts, place=place, bytes_each=3 * 8 * most)
+
+    def _block(self, rows: slice, values: slice) -> Array:
+        if self.among is None:
+            block = self.fields[rows, values] - self.mean[values]
+        else:
+            block = place_of(self.fields).xp.take(self.fields[:, values], self.among[rows], axis=0)
+            block -= self.mean[values]
+        if self.root is not None:
+            block *= self.root[values]
+        return block
+
+
+def _gram_modes(centred: _Centred, n_components: int | float) -> tuple[Array, Array, float]:
     """Return eigenvectors of the smaller Gram matrix for the modes asked for, their energies, and the total energy."""
-    xp = place_of(centred).xp
-    samples, values = centred.shape
-    energies, vectors = xp.linalg.eigh(centred @ centred.T if samples <= values else centred.T @ centred)
+    gram = centred.gram()
+    xp = place_of(gram).xp
+    energies, vectors = xp.linalg.eigh(gram)
     spectrum = to_host(energies)[::-1].clip(min=0.0)
-    count = _count(spectrum, n_components, min(samples, values))
+    count = _count(spectrum, n_components, min(centred.shape))
     return xp.flip(vectors, axis=1)[:, :count], xp.flip(energies)[:count], float(spectrum.sum())
 
 
-def _from_gram(centred: Array, vectors: Array, energies: Array) -> Array:
-    """Return the orthonormal (values, components) basis that resolved Gram eigenvectors stand for."""
-    samples, values = centred.shape
-    return _nearly_orthonormal(centred.T @ vectors, energies) if samples <= values else vectors
+def _ritz_modes(centred: _Centred, vectors: Array, energies: Array) -> tuple[Array, Array, Array]:
+    """Return modes, (components, values), singular values and latents inside the span of resolved Gram eigenvectors.
+
+    That span has the basis B = AᵀU or U itself, orthonormal to 1e-4; T B with T = L⁻¹ and BBᵀ = LLᵀ is so to rounding.
+    """
+    xp = place_of(vectors).xp
+    basis = vectors.T
+    if centred.wide:
+        basis = centred.combined(vectors / xp.sqrt(energies))
+    to_orthonormal = _inverse_factor(basis @ basis.T)
+    if to_orthonormal is None:
+        basis, to_orthonormal = _orthonormal(basis.T).T, place_of(basis).eye(basis.shape[0])
+    left, singular, right = xp.linalg.svd(centred.times(basis.T) @ to_orthonormal.T, full_matrices=False)
+    return (right @ to_orthonormal) @ basis, singular, left * singular
 
 
 def _rayleigh_ritz(fields: Array, basis: Array) -> tuple[Array, Array, Array]:
@@ -273,11 +365,12 @@ def _warn_if_clipped(rank: int, n_components: int | float, fields: Array, name: 
         )
 
 
-def _nearly_orthonormal(basis: Array, energies: Array) -> Array:
-    """Orthonormalise AᵀU, columns already orthogonal to 1e-4, through the Cholesky factor of a small Gram matrix."""
-    basis /= place_of(basis).xp.sqrt(energies)
-    lower = cholesky(basis.T @ basis)
-    return _orthonormal(basis) if lower is None else solve_lower(lower, basis.T).T
+def _inverse_factor(gram: Array) -> Array | None:
+    """Return L⁻¹ for LLᵀ = the Gram matrix of nearly orthonormal vectors; None where they are far from that."""
+    lower = cholesky(gram)
+    if lower is None or not float(place_of(gram).xp.min(place_of(gram).xp.linalg.diagonal(lower))) > 0.5:
+        return None
+    return solve_lower(lower, place_of(gram).eye(gram.shape[0]))
 
 
 def _orthonormal(matrix: Array) -> Array:

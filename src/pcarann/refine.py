@@ -18,9 +18,9 @@ outputs: Darcy's loss is near 1e-6, so that the gradient of J itself passes any 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pcarann.arrays import Array, concurrently, place_of, tanh_inplace
 from pcarann.features import RandomFeatures
@@ -38,6 +38,9 @@ MOST_ITERATIONS = 30
 DECIMALS = 4
 # exp(±20) is far outside any useful scale; the offsets are held inside it so that nothing overflows.
 WIDEST_OFFSET = 20.0
+_BLOCK = 1 << 20  # features at a time on a CPU
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -108,16 +111,59 @@ class ValidationLoss:
     def with_gradient(self, eta: tuple[float, float]) -> tuple[float, tuple[float, float]]:
         """J(η) and (∂J/∂η₁, ∂J/∂η₂)."""
         xp = place_of(self.projections).xp
-        r1, r2 = self._scale(0, eta[0]), self._scale(1, eta[1])
-        n1 = self.projections.shape[1]
-        h1 = tanh_inplace(self.projections * r1)
-        z2 = h1 @ self.weights.T - self.anchors
-        h2 = tanh_inplace(z2 * r2)
-        loss, dH = self._loss_and_gradient(self._beside(h1, h2))
-        # tanh' = 1 − tanh², and ∂r/∂η = r.
-        d2 = dH[:, n1 : n1 + h2.shape[1]] * (1.0 - h2**2)
-        d1 = (dH[:, :n1] + r2 * (d2 @ self.weights)) * (1.0 - h1**2)
-        return loss, (r1 * float(xp.sum(d1 * self.projections)), r2 * float(xp.sum(d2 * z2)))
+        scales = self._scale(0, eta[0]), self._scale(1, eta[1])
+        features, z2 = self._features(scales)
+        loss, (left, right) = self._loss_and_gradient(features)
+        first, second, _ = self._layers
+
+        def through_layers(rows: slice) -> tuple[Array, Array]:
+            gradient = left[rows, :] @ right.T
+            # tanh' = 1 − tanh², and ∂r/∂η = r.
+            d2 = gradient[:, second]
+            d2 *= 1.0 - features[rows, second] ** 2
+            d1 = gradient[:, first]
+            d1 += (scales[1] * d2) @ self.weights
+            d1 *= 1.0 - features[rows, first] ** 2
+            return xp.sum(d1 * self.projections[rows, :]), xp.sum(d2 * z2[rows, :])
+
+        sums = list(self._over_rows(through_layers))
+        return loss, (scales[0] * sum(float(d) for d, _ in sums), scales[1] * sum(float(d) for _, d in sums))
+
+    def _features(self, scales: tuple[float, float]) -> tuple[Array, Array]:
+        """All features, (samples, features), and W⁽²⁾h⁽¹⁾ − c⁽²⁾."""
+        place = place_of(self.projections)
+        first, second, last = self._layers
+        features = place.empty(self.projections.shape[0], last.stop)
+        z2 = place.empty(self.projections.shape[0], self.anchors.shape[0])
+        if self.linear is not None:
+            features[:, last] = self.linear
+
+        def fill(rows: slice) -> None:
+            features[rows, first] = tanh_inplace(self.projections[rows, :] * scales[0])
+            z2[rows, :] = features[rows, first] @ self.weights.T - self.anchors
+            features[rows, second] = tanh_inplace(z2[rows, :] * scales[1])
+
+        list(self._over_rows(fill))
+        return features, z2
+
+    @property
+    def _layers(self) -> tuple[slice, slice, slice]:
+        """Columns of the features: h⁽¹⁾, h⁽²⁾, linear term."""
+        n1 = int(self.projections.shape[1])
+        both = n1 + int(self.anchors.shape[0])
+        return slice(0, n1), slice(n1, both), slice(both, both + self._n_linear)
+
+    @property
+    def _n_linear(self) -> int:
+        return 0 if self.linear is None else int(self.linear.shape[1])
+
+    def _over_rows(self, function: Callable[[slice], Result]) -> Iterator[Result]:
+        """Yield function(rows) for blocks of rows, several at a time on a CPU; all rows at once on a GPU."""
+        place = place_of(self.projections)
+        samples, width = int(self.projections.shape[0]), self._layers[-1].stop
+        size = max(1, _BLOCK // width) if place.on_host else samples
+        blocks = [slice(start, min(start + size, samples)) for start in range(0, samples, size)]
+        return concurrently(function, blocks, place=place, bytes_each=4 * 8 * size * width)
 
     def _beside(self, h1: Array, h2: Array) -> Array:
         """All features, (samples, features)."""
@@ -129,18 +175,22 @@ class ValidationLoss:
 
     def _shared_gram(self, h1: Array) -> Array | None:
         """Products of all rows with the inner ones, as far as they do not depend on η₂; None in the primal."""
-        n = self.n_inner
-        linear = 0 if self.linear is None else self.linear.shape[1]
-        if h1.shape[1] + self.anchors.shape[0] + linear <= n:
+        if self._layers[-1].stop <= self.n_inner:
             return None
-        shared = h1 @ h1[:n, :].T
-        return shared if self.linear is None else shared + self.linear @ self.linear[:n, :].T
+        shared = self._products(h1)
+        return shared if self.linear is None else shared + self._products(self.linear)
+
+    def _products(self, rows: Array) -> Array:
+        """Products of all rows with the inner ones; those among the inner ones are symmetric, half the work."""
+        inner = rows[: self.n_inner, :]
+        return place_of(rows).xp.concat([inner @ inner.T, rows[self.n_inner :, :] @ inner.T], axis=0)
 
     def _scan_loss(self, h1: Array, h2: Array, shared: Array | None) -> float:
         """J of features h1, h2 from N × N products alone where that is safe."""
         n = self.n_inner
         if shared is not None:
-            products = shared + h2 @ h2[:n, :].T
+            products = self._products(h2)
+            products += shared
             factor = factorise_normal(products[:n, :], self.ridge, dual=True)
             if factor is not None:
                 prediction = products[n:, :] @ factor.solve(self.targets[:n, :])
@@ -153,9 +203,9 @@ class ValidationLoss:
         prediction = H_val @ factorise(H, self.ridge).readout(H, self.targets[:n, :])
         return self._mean_square(prediction - self.targets[n:, :])
 
-    def _loss_and_gradient(self, features: Array) -> tuple[float, Array]:
-        """J and ∂J/∂(all features), (samples, n₁ + n₂)."""
-        xp = place_of(features).xp
+    def _loss_and_gradient(self, features: Array) -> tuple[float, tuple[Array, Array]]:
+        """J, and the two factors of ∂J/∂H, (samples, k) and (features, k): its rank is twice the outputs at most."""
+        place = place_of(features)
         n = self.n_inner
         H, H_val = features[:n, :], features[n:, :]
         Y, Y_val = self.targets[:n, :], self.targets[n:, :]
@@ -165,13 +215,15 @@ class ValidationLoss:
         G = H_val.T @ E
         if factor.dual:
             HZ = factor.solve(H @ G)
-            inner = factor.solve(Y) @ (G - H.T @ HZ).T - HZ @ A.T
+            R, Z = factor.solve(Y), G - H.T @ HZ
         else:
-            Z = factor.solve(G)
-            inner = (Y - H @ A) @ Z.T - (H @ Z) @ A.T
-        gradient = xp.concat([inner, E @ A.T], axis=0)
-        gradient *= 2.0 / math.prod(E.shape)
-        return self._mean_square(E), gradient
+            R, Z = Y - H @ A, factor.solve(G)
+            HZ = H @ Z
+        outputs = Y.shape[1]
+        left = place.zeros(features.shape[0], 2 * outputs)
+        left[:n, :outputs], left[:n, outputs:], left[n:, outputs:] = R, -HZ, E
+        left *= 2.0 / math.prod(E.shape)
+        return self._mean_square(E), (left, place.xp.concat([Z, A], axis=1))
 
     @staticmethod
     def _mean_square(error: Array) -> float:

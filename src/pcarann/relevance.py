@@ -25,6 +25,8 @@ __all__ = ["learned_metric", "power_weights", "whitening"]
 
 POWER = 0.4
 _POINTS = 300  # samples over which gradients are averaged
+# Of the samples: with a ridge nearer to the rounding of k the metric would be a matter of chance.
+_LEAST_RIDGE = 1e-10
 _OUTPUTS = 20  # leading output latents whose gradients count: they hold nearly all of the energy
 
 
@@ -58,7 +60,7 @@ def learned_metric(
     points = range(0, int(z.shape[0]), max(1, int(z.shape[0]) // _POINTS))
     slopes = _slope(place.xp.stack([squared[i, :] for i in points]), unit)
     gram = matern52(squared, unit)
-    gram += ridge * place.eye(int(z.shape[0]))
+    gram += max(ridge, _LEAST_RIDGE * int(z.shape[0])) * place.eye(int(z.shape[0]))
     coefficients = xp.linalg.solve(gram, y[:, : min(_OUTPUTS, int(y.shape[1]))])
     outer = place.zeros(int(z.shape[1]), int(z.shape[1]))
     for at, i in enumerate(points):

@@ -195,18 +195,13 @@ class _Orbit:
             parts.append(self.move(place.xp.take(fields, rows, axis=0), element))
         return place.xp.concat(parts, axis=0)
 
-    def encode_copies(self, pca: PCA, fields: Array) -> list[Array]:
-        """Latents of the copies under all elements but the identity."""
-        return [
-            place_of(fields).xp.concat(
-                [
-                    pca.encode(self.move(fields[start : min(start + _COPIED_ROWS, fields.shape[0]), :], element))
-                    for start in range(0, fields.shape[0], _COPIED_ROWS)
-                ],
-                axis=0,
-            )
-            for element in self.elements[1:]
-        ]
+    def encode(self, pca: PCA, fields: Array, among: Array | None, element: int) -> Array:
+        """Latents of fields, or of those at the indices `among`, moved by an element."""
+        xp = place_of(fields).xp
+        count = fields.shape[0] if among is None else among.shape[0]
+        parts = [slice(start, min(start + _COPIED_ROWS, count)) for start in range(0, count, _COPIED_ROWS)]
+        chosen = (fields[part, :] if among is None else xp.take(fields, among[part], axis=0) for part in parts)
+        return xp.concat([pca.encode(self.move(rows, element)) for rows in chosen], axis=0)
 
 
 def _latent(settings: Settings, x: Array, y: Array, samples: int, count: int) -> Latent:
@@ -296,22 +291,21 @@ def _fit_pca_on(
     name: str,
 ) -> tuple[PCA, Array]:
     """Fit the PCA to all fields, or to the inner ones; return it with all latents: inner, validation, copies."""
-    place = place_of(fields)
-    if inner is None and len(orbit.elements) == 1:
-        return fit_pca(fields, n_components, grid=grid, weights=weights, name=name)
-    xp = place.xp
-    parts = [fields] if inner is None else [xp.take(fields, xp.asarray(i, device=place.device), axis=0) for i in inner]
-    among = orbit.with_moved(parts[0])
-    pca, codes = fit_pca(among, n_components, grid=grid, weights=weights, name=name)
-    # Energies are those of the samples: the fields that were added stand for the same ones.
-    share = parts[0].shape[0] / among.shape[0]
-    pca = replace(pca, energy=share * pca.energy, singular_values=math.sqrt(share) * pca.singular_values)
-    codes = codes[: parts[0].shape[0], :]
-    latents = [codes, *(pca.encode(part) for part in parts[1:])]
-    copies = [orbit.encode_copies(pca, part) for part in parts]
-    for moved in zip(*copies, strict=True):
-        latents.extend(moved)
-    return pca, xp.concat(latents, axis=0)
+    xp = place_of(fields).xp
+    sets = [None] if inner is None else [xp.asarray(rows, device=place_of(fields).device) for rows in inner]
+    if len(orbit.elements) == 1:
+        pca, codes = fit_pca(fields, n_components, among=sets[0], grid=grid, weights=weights, name=name)
+    else:
+        chosen = fields if sets[0] is None else xp.take(fields, sets[0], axis=0)
+        among = orbit.with_moved(chosen)
+        pca, codes = fit_pca(among, n_components, grid=grid, weights=weights, name=name)
+        # Energies are those of the samples: the fields that were added stand for the same ones.
+        share = chosen.shape[0] / among.shape[0]
+        pca = replace(pca, energy=share * pca.energy, singular_values=math.sqrt(share) * pca.singular_values)
+        codes = codes[: chosen.shape[0], :]
+    latents = [codes, *(orbit.encode(pca, fields, rows, 0) for rows in sets[1:])]
+    latents.extend(orbit.encode(pca, fields, rows, element) for element in orbit.elements[1:] for rows in sets)
+    return pca, xp.concat(latents, axis=0) if len(latents) > 1 else latents[0]
 
 
 def _refine(
