@@ -25,6 +25,7 @@ __all__ = [
     "cholesky",
     "concurrently",
     "contiguous",
+    "cuts",
     "in_pieces",
     "inverse_from_cholesky",
     "place_of",
@@ -206,6 +207,16 @@ class _OneBlasThread:
 _one_blas_thread = _OneBlasThread()
 
 
+def cuts(n: int, size: int) -> Iterator[slice]:
+    """Cut n rows into blocks of `size`, the last of them shorter.
+
+    >>> list(cuts(5, 3))
+    [slice(0, 3, None), slice(3, 5, None)]
+    """
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
+
+
 def in_pieces(
     function: Callable[[range], tuple[Array, ...]], samples: range, *, place: Place, size: int, bytes_each: int
 ) -> tuple[Array, ...]:
@@ -228,13 +239,15 @@ def tanh_inplace(array: Array) -> Array:
     return compat.array_namespace(array).tanh(array)
 
 
-def shifted_right(words: Array, bits: int, out: Array) -> Array:
-    """Shift signed 64-bit words to the right into `out`, zeros moving in: the standard drags the sign along."""
+def shifted_right(words: Array, bits: int, scratch: Array) -> Array:
+    """Return signed 64-bit words shifted to the right, zeros moving in, where the standard drags the sign along.
+
+    NumPy writes them into `scratch`.
+    """
     if compat.is_numpy_array(words):
-        np.right_shift(words.view(np.uint64), np.uint64(bits), out=out.view(np.uint64))
-    else:
-        out[...] = (words >> bits) & ((1 << (64 - bits)) - 1)
-    return out
+        np.right_shift(words.view(np.uint64), np.uint64(bits), out=scratch.view(np.uint64))
+        return scratch
+    return (words >> bits) & ((1 << (64 - bits)) - 1)
 
 
 def row_quantiles(array: Array, levels: Array) -> Array:

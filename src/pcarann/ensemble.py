@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from pcarann.arrays import Array, Place, concurrently, contiguous, place_of
+from pcarann.arrays import Array, Place, concurrently, contiguous, cuts, place_of
 from pcarann.features import HiddenLayers, Latent, RandomFeatures, anchor_features
 from pcarann.group import Group
 from pcarann.kernel import KernelFeatures, landmark_features
@@ -142,13 +142,18 @@ class Ensemble:
         """μ for the latents of an orbit, as (samples, values)."""
         fields = self.place.zeros(orbit[0].shape[0], self.output_pca.mean.shape[0])
         size = max(_TILE, _ROWS // len(orbit) // _TILE * _TILE)
-        for rows in _cuts(orbit[0].shape[0], size):
+        for rows in cuts(orbit[0].shape[0], size):
             total: Array = 0.0
             for latents in self._latents([x[rows, :] for x in orbit]):
                 total = total + latents
-            for g, mean in self._moved_parts(total / len(self.members)):
+            total = total / len(self.members)
+            if len(orbit) == 1:
+                self.output_pca.decode(total, fields[rows, :])
+                continue
+            for g, mean in self._moved_parts(total):
                 fields[rows, :] += self._moved_back(mean[: rows.stop - rows.start, :], g)
-        fields /= len(orbit)
+        if len(orbit) > 1:
+            fields /= len(orbit)
         return fields
 
     def field_blocks(self, orbit: list[Array]) -> Iterator[tuple[slice, Array, Array]]:
@@ -159,12 +164,12 @@ class Ensemble:
             yield from self._blocks_alone(orbit[0], size)
             return
         size = max(1, _FIELD_BYTES // (8 * values * len(self.members)))
-        for rows in _cuts(orbit[0].shape[0], size):
+        for rows in cuts(orbit[0].shape[0], size):
             yield rows, *_spread(self._averaged_members([x[rows, :] for x in orbit]))
 
     def _blocks_alone(self, x: Array, size: int) -> Iterator[tuple[slice, Array, Array]]:
         """Yield (rows, μ, σ) without a symmetry: the spread is summed over deviations of latents."""
-        for outer in _cuts(x.shape[0], _ROWS):
+        for outer in cuts(x.shape[0], _ROWS):
             latents = self.place.xp.stack(list(self._latents([x[outer, :]])))
             for start in range(0, outer.stop - outer.start, size):
                 mean, std = self._mean_and_std(latents[:, start : min(start + size, latents.shape[1]), :])
@@ -268,7 +273,7 @@ def _direct(features: Features, x: Array, anchors: int) -> bool:
 
 def stream(features: Features, x: Array, y: Array) -> Iterator[Block]:
     """Yield features and targets of blocks of rows."""
-    for rows in _cuts(x.shape[0], _ROWS):
+    for rows in cuts(x.shape[0], _ROWS):
         yield features(x[rows, :]), y[rows, :]
 
 
@@ -292,16 +297,10 @@ def _spread(fields: Array) -> tuple[Array, Array]:
     return mean, xp.sqrt(xp.sum(fields, axis=0) / (fields.shape[0] - 1))
 
 
-def _cuts(n: int, size: int) -> Iterator[slice]:
-    """Cut n rows into blocks of `size`, the last of them shorter."""
-    for start in range(0, n, size):
-        yield slice(start, min(start + size, n))
-
-
 def _blocks(n: int, size: int) -> Iterator[slice]:
     """Cut n rows into blocks of whole tiles, at most `size` rows each, and one last block of what is left."""
     whole = n // _TILE * _TILE
-    yield from _cuts(whole, size)
+    yield from cuts(whole, size)
     if whole < n:
         yield slice(whole, n)
 

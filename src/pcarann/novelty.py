@@ -13,13 +13,13 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pcarann.arrays import Array, place_of
+from pcarann.arrays import Array, cuts, place_of
 from pcarann.pca import PCA
 
 __all__ = ["Novelty", "Reach"]
 
 _FAR = 3.0  # times the farthest training sample
-_ROWS = 128  # samples at a time, so that no copy of all fields is made
+_ROWS, _VALUES = 128, 1 << 21  # samples and values at a time, so that no copy of all fields is made
 _REAL_RESIDUAL = 1e-3  # share of a field that its modes may miss before it counts as new
 
 
@@ -45,10 +45,9 @@ class Reach:
         """Measure training inputs, (samples, values), whose latents x are in this order of the samples."""
         place = place_of(x)
         farthest = 0.0
-        for start in range(0, len(order), _ROWS):
-            stop = min(start + _ROWS, len(order))
-            rows = place.xp.asarray(list(order[start:stop]), device=place.device)
-            residual = pca.residual(place.xp.take(inputs, rows, axis=0), x[start:stop, :])
+        for part in cuts(len(order), max(1, min(_ROWS, _VALUES // inputs.shape[1]))):
+            rows = place.xp.asarray(list(order[part]), device=place.device)
+            residual = pca.residual(place.xp.take(inputs, rows, axis=0), x[part, :])
             farthest = max(farthest, float(place.xp.max(residual)))
         return cls(farthest, float(place.xp.max(_latent_distance(x, x))))
 
@@ -57,8 +56,7 @@ class Reach:
         # A training set that its modes hold entirely has a residual of rounding alone: compare with its size too.
         floor = _REAL_RESIDUAL * math.sqrt(pca.energy / training.shape[0])
         residual = place_of(x).empty(x.shape[0])
-        for start in range(0, x.shape[0], _ROWS):
-            rows = slice(start, min(start + _ROWS, x.shape[0]))
+        for rows in cuts(x.shape[0], _ROWS):
             residual[rows] = pca.residual(inputs[rows, :], x[rows, :])
         residual /= max(self.residual, floor) or 1.0
         return Novelty(residual, _latent_distance(x, training) / (self.distance or 1.0))

@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from pcarann.arrays import Array, Place, cholesky, concurrently, contiguous, place_of, solve_lower, to_host
+from pcarann.arrays import Array, Place, cholesky, concurrently, contiguous, cuts, place_of, solve_lower, to_host
 from pcarann.random import uniform
 
 __all__ = ["PCA", "fit_pca"]
@@ -48,6 +48,7 @@ _GRAM_TOLERANCE = 1e4 * _EPS
 _STAGE_TOLERANCE = math.sqrt(_EPS)
 # Orthogonal iteration with 10 spare vectors (Halko, Martinsson and Tropp, 2011, recommend 5 to 10 of them).
 _SPARE, _ITERATIONS = 10, 2
+_CUT = 1 << 14  # values of fields that are encoded or decoded, at a time on a CPU
 _BLOCK, _GPU_BLOCK = 1 << 21, 1 << 27  # numbers of centred fields at a time
 
 
@@ -81,13 +82,19 @@ class PCA:
 
     def encode(self, fields: Array) -> Array:
         """F(a): (samples, values) fields to (samples, components) latents."""
-        centred = fields - self.mean
-        return (centred if self.weights is None else centred * self.weights) @ self.modes.T
+        latents: Array = 0.0
+        for values in self._cuts():
+            centred = fields[:, values] - self.mean[values]
+            if self.weights is not None:
+                centred *= self.weights[values]
+            latents = latents + centred @ self.modes[:, values].T
+        return latents
 
-    def decode(self, latents: Array) -> Array:
-        """G(y): (samples, components) latents to (samples, values) fields."""
-        fields = latents @ self.modes
-        fields += self.mean
+    def decode(self, latents: Array, out: Array | None = None) -> Array:
+        """G(y): (samples, components) latents to (samples, values) fields, the first of them into `out` if given."""
+        fields = place_of(latents).empty(latents.shape[0], self.mean.shape[0]) if out is None else out
+        for values in self._cuts():
+            fields[:, values] = (latents @ self.modes[:, values])[: fields.shape[0], :] + self.mean[values]
         return fields
 
     def residual(self, fields: Array, latents: Array) -> Array:
@@ -96,9 +103,19 @@ class PCA:
         The modes are orthonormal, so ‖a − G(F(a))‖² = ‖a − ā‖² − ‖F(a)‖²: no decoding.
         """
         xp = place_of(fields).xp
-        squares = (fields - self.mean) ** 2
-        total = xp.sum(squares if self.weights is None else squares * self.weights, axis=1)
+        total: Array = 0.0
+        for values in self._cuts():
+            squares = fields[:, values] - self.mean[values]
+            squares *= squares
+            if self.weights is not None:
+                squares *= self.weights[values]
+            total = total + xp.sum(squares, axis=1)
         return xp.sqrt(xp.clip(total - xp.sum(latents**2, axis=1), min=0.0))
+
+    def _cuts(self) -> Iterator[slice]:
+        """Values at a time: on a CPU so few that what is made of them stays in the cache."""
+        values = int(self.mean.shape[0])
+        return cuts(values, _CUT if place_of(self.mean).on_host else values)
 
 
 def fit_pca(
@@ -218,13 +235,13 @@ class _Centred:
         place = place_of(self.fields)
         most = _BLOCK if place.on_host else _GPU_BLOCK
         length, size = max(samples, values), max(1, most // min(samples, values))
-        parts = [slice(start, min(start + size, length)) for start in range(0, length, size)]
-        cuts = [(slice(0, samples), part) if self.wide else (part, slice(0, values)) for part in parts]
+        every = (slice(0, samples), slice(0, values))
+        parts = [(every[0], part) if self.wide else (part, every[1]) for part in cuts(length, size)]
 
-        def on_block(cut: tuple[slice, slice]) -> tuple[slice, slice, Array]:
-            return *cut, function(self._block(*cut), *cut)
+        def on_block(part: tuple[slice, slice]) -> tuple[slice, slice, Array]:
+            return *part, function(self._block(*part), *part)
 
-        return concurrently(on_block, cuts, place=place, bytes_each=3 * 8 * most)
+        return concurrently(on_block, parts, place=place, bytes_each=3 * 8 * most)
 
     def _block(self, rows: slice, values: slice) -> Array:
         if self.among is None:

@@ -55,8 +55,7 @@ def uniform(
         count = part.shape[0]
         words[:count] = counters[:count]
         words[:count] += _signed(key + start * _GOLDEN & _WORD)
-        _mix(words[:count], scratch[:count])
-        part[...] = xp.astype(words[:count], xp.float64)
+        part[...] = xp.astype(_mixed(words[:count], scratch[:count]), xp.float64)
         part *= 2.0**-53 * (high - low)
         part += low
     return xp.reshape(numbers, shape)
@@ -82,13 +81,13 @@ def permutation(n: int, *, seed: int, stream: tuple[int, ...]) -> list[int]:
     return [int(i) for i in keys.argsort(kind="stable")]
 
 
-def _mix(z: Array, scratch: Array) -> None:
-    """Mix 64-bit words, in place, down to their upper 53 bits."""
+def _mixed(z: Array, scratch: Array) -> Array:
+    """Mix 64-bit words, in their memory, down to their upper 53 bits."""
     for shift, factor in _MIX:
         z ^= shifted_right(z, shift, scratch)
         z *= _signed(factor)
     z ^= shifted_right(z, 31, scratch)
-    shifted_right(z, 11, z)
+    return shifted_right(z, 11, scratch)
 
 
 def _key(seed: int, stream: tuple[int, ...]) -> int:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from pcarann.arrays import Array, concurrently, place_of, tanh_inplace
+from pcarann.arrays import Array, concurrently, cuts, place_of, tanh_inplace
 from pcarann.features import RandomFeatures
 from pcarann.readout import factorise, factorise_normal
 
@@ -162,8 +162,7 @@ class ValidationLoss:
         place = place_of(self.projections)
         samples, width = int(self.projections.shape[0]), self._layers[-1].stop
         size = max(1, _BLOCK // width) if place.on_host else samples
-        blocks = [slice(start, min(start + size, samples)) for start in range(0, samples, size)]
-        return concurrently(function, blocks, place=place, bytes_each=4 * 8 * size * width)
+        return concurrently(function, cuts(samples, size), place=place, bytes_each=4 * 8 * size * width)
 
     def _beside(self, h1: Array, h2: Array) -> Array:
         """All features, (samples, features)."""

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pcarann.arrays import Array, Place, place_of, single_threaded
+from pcarann.arrays import Array, Place, cuts, place_of, single_threaded
 from pcarann.conformal import Calibration
 from pcarann.ensemble import Ensemble, KernelMap, RandomMap, Tick, fit_members, resolve_ridge
 from pcarann.features import HiddenLayers, Latent, anchor_features
@@ -199,7 +199,7 @@ class _Orbit:
         """Latents of fields, or of those at the indices `among`, moved by an element."""
         xp = place_of(fields).xp
         count = fields.shape[0] if among is None else among.shape[0]
-        parts = [slice(start, min(start + _COPIED_ROWS, count)) for start in range(0, count, _COPIED_ROWS)]
+        parts = cuts(count, _COPIED_ROWS)
         chosen = (fields[part, :] if among is None else xp.take(fields, among[part], axis=0) for part in parts)
         return xp.concat([pca.encode(self.move(rows, element)) for rows in chosen], axis=0)
 

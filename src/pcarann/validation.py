@@ -14,9 +14,11 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
-from pcarann.arrays import Array, Place, to_host
+from pcarann.arrays import Array, Place, cuts, to_host
 
 __all__ = ["check_components", "check_fields", "check_number", "check_pair_lengths", "check_seed"]
+
+_CHECKED = 1 << 21  # numbers at a time on a CPU
 
 
 def check_fields(
@@ -141,9 +143,10 @@ def _numeric(value: Any, name: str) -> Array:
 
 def _refuse_nonfinite(matrix: Array, name: str, place: Place) -> None:
     xp = place.xp
-    finite = xp.isfinite(matrix)
-    if bool(xp.all(finite)):
+    size = max(1, _CHECKED // int(matrix.shape[1])) if place.on_host else int(matrix.shape[0])
+    if all(bool(xp.all(xp.isfinite(matrix[rows, :]))) for rows in cuts(int(matrix.shape[0]), max(1, size))):
         return
+    finite = xp.isfinite(matrix)
     count = int(xp.sum(xp.astype(~finite, xp.int64)))
     first = int(xp.argmin(xp.astype(xp.all(finite, axis=1), xp.int64)))
     raise ValueError(f"{name} contains NaN or infinity: {count} value(s), the first in sample {first}.")
