@@ -29,7 +29,8 @@ from auto_cases import CASES, AutoCase
 from scipy.ndimage import gaussian_filter
 
 from pcarann.baselines.kernel import KernelOperator
-from pcarann.benchmark.runner import DATA_SEED, MODEL_SEED, _machine
+from pcarann.benchmark.machine import machine_facts
+from pcarann.benchmark.runner import DATA_SEED, MODEL_SEED
 from pcarann.files import atomic_writer
 from pcarann.metrics import relative_l2
 from pcarann.operator import PCARaNN
@@ -96,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     """Run, write record and table, and return the path of the table."""
     options = _options(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
-    record = {"kind": "auto", "quick": options.quick, "budget": options.budget, "machine": _machine(None)}
+    record = {"kind": "auto", "quick": options.quick, "budget": options.budget, "machine": machine_facts(None)}
     record["cases"] = {name: _case_record(name, options) for name in options.cases}
     _write(options.output / "auto.json", json.dumps(record, indent=1) + "\n")
     table: Path = options.output / "auto.md"

@@ -17,6 +17,7 @@ numbers, centring, checks, iterative refinement of the readout.
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -185,16 +186,16 @@ def adaptation(new: int, sizes: Sizes) -> Terms:
     return features(new, sizes) | residual | extension
 
 
-def gemm_rate(place: Place | None = None, *, size: int = 3000, repeats: int = 5) -> float:
-    """Floating-point operations per second of a float64 matrix product here, the best of several, all threads."""
+def gemm_rate(place: Place | None = None, *, size: int = 3000, repeats: int = 25) -> float:
+    """Floating-point operations per second of a float64 matrix product here, the median of many, all threads."""
     place = place_of(None) if place is None else place
     left, right = place.zeros(size, size) + 1.0 / 3.0, place.zeros(size, size) + 1.0 / 7.0
     seconds = []
-    for _ in range(repeats + 1):  # the first is the warm-up: the best of several forgets it
+    for _ in range(repeats + 1):
         place.wait()
         start = time.perf_counter()
         product = left @ right
         place.wait()
         seconds.append(time.perf_counter() - start)
         del product
-    return 2.0 * size**3 / min(seconds)
+    return 2.0 * size**3 / statistics.median(seconds[1:])  # the first is the warm-up

@@ -24,7 +24,7 @@ import numpy as np
 from measure import measured
 
 from pcarann.arrays import place_of
-from pcarann.benchmark.runner import _machine
+from pcarann.benchmark.machine import machine_facts
 from pcarann.files import atomic_writer
 from pcarann.operator import PCARaNN
 
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     record = {
         "kind": "growth",
         "quick": options.quick,
-        "machine": _machine(None),
+        "machine": machine_facts(None),
         "flops_per_second": rate,
         "axes": axes,
     }

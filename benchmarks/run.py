@@ -22,7 +22,8 @@ import report
 from measure import in_fresh_process
 from task import TASKS, run_task
 
-from pcarann.benchmark.runner import _header, _version
+from pcarann.benchmark.machine import _version
+from pcarann.benchmark.runner import _header
 from pcarann.benchmark.settings import PROBLEMS
 from pcarann.files import atomic_writer
 

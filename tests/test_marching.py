@@ -3,7 +3,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from pcarann import Marching, PCARaNN
+from pcarann import Marching, PCARaNN, load
 from pcarann.metrics import coverage, relative_l2
 
 POINTS = np.linspace(0, 6, 16)
@@ -279,3 +279,34 @@ def test_a_refused_call_leaves_the_model_as_it_was():
         with pytest.raises(ValueError):
             call(TRAIN[0], TRAIN[1][:, 0])
     assert np.array_equal(model.predict(TEST[0]), before)
+
+
+# Files
+
+
+@pytest.mark.parametrize("calibrated", [True, False])
+def test_a_saved_model_comes_back_and_goes_on(tmp_path, calibrated):
+    model = Marching(STEP, step=2, first=1).fit(*TRAIN)
+    if calibrated:
+        model.calibrate(*TEST)
+    model.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert isinstance(again, Marching)
+    assert (again.step, again.first) == (2, 1)
+    assert np.array_equal(again.predict(TEST[0]), model.predict(TEST[0]))
+    if calibrated:
+        first, second = (vars(one.predict_interval(TEST[0], 0.2)) for one in (model, again))
+        assert all(np.array_equal(first[name], second[name]) for name in first)
+    else:
+        with pytest.raises(NotFittedError, match="no calibration"):
+            again.predict_interval(TEST[0])
+    assert np.allclose(
+        again.partial_fit(*TEST).predict(TEST[0]), model.partial_fit(*TEST).predict(TEST[0]), rtol=0, atol=1e-9
+    )
+    assert clone(again).fit(*TRAIN).predict(TEST[0]).shape == TEST[1].shape
+
+
+def test_an_unfitted_model_is_not_saved(tmp_path):
+    with pytest.raises(NotFittedError):
+        Marching(STEP).save(tmp_path / "m")
+    assert not (tmp_path / "m").exists()

@@ -96,8 +96,8 @@ def _factor(gram: Array) -> Array:
     raise ValueError("the kernel of the input latents is not finite: are the inputs far above 1e100, or the length 0?")
 
 
-def choose_length(x: Array, y: Array, latent: Latent, ridge: float = 0.0) -> tuple[float, float]:
-    """Return the length, in medians of the distance, at which leaving samples out errs least, and its ridge.
+def choose_length(x: Array, y: Array, latent: Latent, ridge: float = 0.0) -> tuple[float, float, float]:
+    """Return the length, in medians of the distance, at which leaving samples out errs least, its ridge and error.
 
     A ridge that is given is used with every length, since long lengths need a small one; 0 chooses it too.
     """
@@ -105,15 +105,16 @@ def choose_length(x: Array, y: Array, latent: Latent, ridge: float = 0.0) -> tup
     weighted, targets = latent.weighted(x[:rows, :]), y[:rows, :]
     squared, unit = squared_distances(weighted, weighted), median_distance(weighted)
 
-    least, best = math.inf, (LENGTHS[0], ridge)
+    least, best = math.inf, (LENGTHS[0], ridge, math.inf)
     with single_threaded(place_of(x)):  # eigenvalues of such matrices gain little from a second thread
         for length in LENGTHS:
             spectrum = spectrum_of_gram(matern52(squared + 0.0, length * unit), targets)
             chosen = ridge or choose_ridge(spectrum, "gcv")
             # So near to the rounding of k, a small gain over a shorter length would be one of rounding.
-            error = spectrum.loo(chosen) * (1.01 if chosen < _NEAR_ROUNDING * rows else 1.0)
-            if error < least:
-                least, best = error, (length, chosen)
+            error = spectrum.loo(chosen)
+            handicapped = error * (1.01 if chosen < _NEAR_ROUNDING * rows else 1.0)
+            if handicapped < least:
+                least, best = handicapped, (length, chosen, error)
     return best
 
 

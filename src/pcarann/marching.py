@@ -13,6 +13,7 @@ Calibration and intervals are those of the whole predicted window, and `partial_
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from dataclasses import replace
 from numbers import Integral
@@ -130,6 +131,13 @@ class Marching(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.model_.partial_fit(*self._pairs(X, y))
         self._calibration = None
         return self
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one file, atomically; `pcarann.load` reads it back."""
+        from pcarann.storage import save
+
+        self._require_fitted()
+        save(self, path)
 
     score = PCARaNN.score
 

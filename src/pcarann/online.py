@@ -33,7 +33,7 @@ from pcarann.arrays import Array, Place, cholesky, place_of, solve_cholesky, sol
 from pcarann.ensemble import Ensemble, Member, stream
 from pcarann.readout import Sums, fit_readout
 
-__all__ = ["Adaptation", "Dual", "Primal", "RecursiveLeastSquares", "Start", "batch_refit"]
+__all__ = ["Adaptation", "Dual", "Primal", "RecursiveLeastSquares", "Start", "batch_refit", "with_zero_columns"]
 
 _ROWS_AT_ONCE = 8192  # of the start; more are summed block by block, in the primal
 
@@ -53,6 +53,10 @@ class Primal:
     def correction(self) -> Array:
         """V − V₀"""
         return solve_cholesky(_positive(self.information), self.moment)
+
+    def widened(self, outputs: int) -> Primal:
+        """The same rows with so many outputs more, all 0."""
+        return replace(self, moment=with_zero_columns(self.moment, outputs))
 
     def updated(self, rows: Array, residuals: Array, fade: float, ridge: float) -> Primal:
         """Fade the old rows by `fade` and add weighted new ones."""
@@ -87,6 +91,10 @@ class Dual:
     def correction(self) -> Array:
         """V − V₀"""
         return self._transposed_times(solve_cholesky(self.lower, self.residuals))
+
+    def widened(self, outputs: int) -> Dual:
+        """The same rows with so many outputs more, all 0."""
+        return replace(self, residuals=with_zero_columns(self.residuals, outputs))
 
     def updated(self, rows: Array, residuals: Array, fade: float, ridge: float) -> Dual:
         """Fade the old rows by `fade` and append weighted new ones."""
@@ -163,6 +171,11 @@ class RecursiveLeastSquares:
         identity = place_of(primal.information).eye(primal.information.shape[0])
         return solve_cholesky(_positive(primal.information), identity)
 
+    def widened(self, outputs: int) -> RecursiveLeastSquares:
+        """The same learner with so many outputs more, which were 0 so far."""
+        prior = None if self.prior is None else with_zero_columns(self.prior, outputs)
+        return replace(self, prior=prior, state=self.state.widened(outputs))
+
     def update(self, features: Array, targets: Array, *, forgetting: float = 1.0) -> RecursiveLeastSquares:
         """Take in a block of rows, the last of them the newest."""
         place = place_of(features)
@@ -201,6 +214,10 @@ class Adaptation:
 
         return cls._of(ensemble.over_members(begin, x.shape[0]), x, place_of(x).zeros(x.shape[0]) + 1.0)
 
+    def widened(self, outputs: int) -> Adaptation:
+        """The same rows with so many outputs more, all 0."""
+        return replace(self, learners=tuple(learner.widened(outputs) for learner in self.learners))
+
     def update(self, ensemble: Ensemble, x: Array, y: Array, *, forgetting: float) -> Adaptation:
         """Take in new latent pairs."""
 
@@ -238,6 +255,12 @@ def batch_refit(ensemble: Ensemble, x: Array, y: Array, *, ridge: float) -> Ense
         return fit_readout(member.features(x), y, ridge)[0]
 
     return ensemble.with_readouts(list(ensemble.over_members(refit, x.shape[0])))
+
+
+def with_zero_columns(matrix: Array, count: int) -> Array:
+    """Append columns of zeros."""
+    place = place_of(matrix)
+    return place.xp.concat([matrix, place.zeros(matrix.shape[0], count)], axis=1)
 
 
 def _appended(blocks: tuple[Array, ...], rows: Array) -> tuple[Array, ...]:

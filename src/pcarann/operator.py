@@ -37,6 +37,7 @@ from pcarann.novelty import Novelty
 from pcarann.online import Adaptation, Start, batch_refit
 from pcarann.pca import PCA
 from pcarann.refine import Refinement
+from pcarann.sensitivity import Sensitivity
 from pcarann.settings import Settings
 from pcarann.smoothing import Smoothing
 from pcarann.symmetry import Symmetry
@@ -71,9 +72,9 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     scales : "refined", "energy", pair of float, or ("gain", g₁, g₂)
         Scales r₁, r₂ of the layers: chosen on a validation loss, by energy matching alone, given, or such that the
         arguments of tanh have root mean squares g₁ and g₂, which does not depend on the widths.
-    ridge : float, "gcv" or "loo"
-        λ of the final readout; 0 is least squares of minimum norm. Or chosen in closed form, by generalised
-        cross-validation or by leaving one sample out (see `ridge_`).
+    ridge : float, "gcv", "loo" or "refined"
+        λ of the final readout; 0 is least squares of minimum norm. Or chosen: in closed form, by generalised
+        cross-validation or by leaving one sample out, or on the validation loss together with the scales (`ridge_`).
     regressor : "random" or "kernel"
         Random layers, or a Matérn kernel on the latents in their place: the limit of many features, and a good
         choice for few samples. `widths` and `scales` are of no effect then.
@@ -81,11 +82,14 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Length of the kernel, in medians of the distance between training latents; None chooses it.
     linear : bool
         Whether the latents themselves, whitened, stand beside the features.
-    relevance : float, "learned" or array
+    channels : bool
+        Whether the first axis of an input counts channels, such as snapshots or coefficient fields: each then has a
+        PCA of its own, with `n_components` modes.
+    relevance : float, "learned", "channels" or array
         How much the input latents count. A power α means weights s_j^(−α), s_j being their spread: 0 takes them as
         they are, 1 whitens them, a negative power attends to the leading ones even more. "learned" finds a metric in
-        which the directions that move the output count (`pcarann.relevance`). An array gives weights (latent,) or a
-        metric (latent, latent).
+        which the directions that move the output count, "channels" a weight for each channel (`pcarann.relevance`);
+        `sensitivity_` shows what was found. An array gives weights (latent,) or a metric (latent, latent).
     smoothing : float
         Width of a Gaussian by which rough inputs are smoothed along the last two axes of their grid, as a share of
         the axis; 0 leaves them as they are.
@@ -97,11 +101,16 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     refine_start : "scan" or "energy"
         Where the refinement starts: at the best point of a coarse scan, or at the energy-matched scales as in the
         paper, from which it may not leave a poor basin.
+    refine_members : int
+        Members over which the validation loss is averaged.
     adapt_ridge : float
         λ of `partial_fit`.
     adapt_start : "least-squares" or "ridge"
         What `partial_fit` departs from: the fitted readout (the paper's), or the ridge solution of the training
         data, with which it equals a ridge refit on all data.
+    adapt_modes : int
+        Output modes that one call of `partial_fit` may add where new outputs leave the span of the old ones
+        (`pcarann.extension`); 0 keeps the basis.
     forgetting : float
         Factor in (0, 1] by which `partial_fit` discounts all earlier samples for each new one; 1 forgets nothing.
     quadrature : None or pair (input, output) of arrays or None
@@ -139,13 +148,16 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         regressor: Literal["random", "kernel"] = "random",
         length: float | None = None,
         linear: bool = False,
+        channels: bool = False,
         relevance: Any = 0.0,
         smoothing: float = 0.0,
         symmetry: Symmetry | None = None,
         refine_ridge: float = 1e-4,
         refine_start: Literal["scan", "energy"] = "scan",
+        refine_members: int = 1,
         adapt_ridge: float = 1e-2,
         adapt_start: Start = "least-squares",
+        adapt_modes: int = 0,
         forgetting: float = 1.0,
         quadrature: Any = None,
         random_state: Any = 0,
@@ -160,13 +172,16 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.regressor = regressor
         self.length = length
         self.linear = linear
+        self.channels = channels
         self.relevance = relevance
         self.smoothing = smoothing
         self.symmetry = symmetry
         self.refine_ridge = refine_ridge
         self.refine_start = refine_start
+        self.refine_members = refine_members
         self.adapt_ridge = adapt_ridge
         self.adapt_start = adapt_start
+        self.adapt_modes = adapt_modes
         self.forgetting = forgetting
         self.quadrature = quadrature
         self.random_state = random_state
@@ -293,9 +308,9 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "_fitted"):
             return self.fit(X, y)
         settings = Settings.of(self)
-        fitted = self._fitted
+        inputs, outputs = self._pair(X, y, self._fitted)
+        fitted = self._fitted.extended(outputs, settings.adapt_modes) if settings.adapt_modes else self._fitted
         ensemble = fitted.ensemble
-        inputs, outputs = self._pair(X, y, fitted)
         start = fitted.adaptation or Adaptation.start(
             ensemble, fitted.x, fitted.y, ridge=settings.adapt_ridge, start=settings.adapt_start
         )
@@ -392,6 +407,13 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if not isinstance(found, KernelMap):
             raise AttributeError("length_ belongs to regressor='kernel'; random layers have scales_.")
         return found.length
+
+    @property
+    def sensitivity_(self) -> Sensitivity:
+        """What of an input counts, by latent, channel and point; print it, or `draw` it."""
+        fitted = self._attribute("sensitivity_")
+        pca, latent = fitted.ensemble.input_pca, fitted.feature_map.latent
+        return Sensitivity.of(pca, latent, fitted.training_x, channels=self.channels)
 
     @property
     def refinement_(self) -> Refinement | None:

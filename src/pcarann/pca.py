@@ -49,7 +49,7 @@ _STAGE_TOLERANCE = math.sqrt(_EPS)
 # Orthogonal iteration with 10 spare vectors (Halko, Martinsson and Tropp, 2011, recommend 5 to 10 of them).
 _SPARE, _ITERATIONS = 10, 2
 _CUT = 1 << 14  # values of fields that are encoded or decoded, at a time on a CPU
-_BLOCK, _GPU_BLOCK = 1 << 21, 1 << 27  # numbers of centred fields at a time
+_BLOCK, _GPU_BLOCK = 1 << 22, 1 << 27  # numbers of centred fields at a time
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ For λ = 0 the solution of least norm is taken. With N samples and p features th
 
 Both square the condition number of H. A Cholesky factorisation is used while an estimate of that square leaves
 digits to spare, and steps of iterative refinement, V += (…)⁻¹ applied to the residual Y − HV, give back the digits
-it cost. Otherwise the factor comes from orthogonal transformations of H itself: the QR factorisation of H stacked
-on √λ I for a ridge, the singular value decomposition, with singular values below max(N, p)·eps of the first
-dropped, for plain least squares.
+it cost, where those are more than a few. Otherwise the factor comes from orthogonal transformations of H itself: the
+QR factorisation of H stacked on √λ I for a ridge, the singular value decomposition, with singular values below
+max(N, p)·eps of the first dropped, for plain least squares.
 
 Rows may also come as a stream, more of them than fit into memory: HᵀH and HᵀY are then sums over its blocks. Where
 Cholesky is not safe, a second pass updates the triangle of a QR factorisation of (H Y) block by block; with very many
@@ -51,6 +51,8 @@ _SAFE_CONDITION = 1e13
 # Without refinement, which would need the rows again, the solution must keep the digits itself.
 _SAFE_STREAM_CONDITION = 1e11
 _ORTHOGONAL_FEATURES = 1500  # in a stream, at most: a QR factorisation costs ten times as much and more
+# Below this a solution has nine digits or more at once, and a step of refinement would cost more than it is worth.
+_ACCURATE_CONDITION = 1e6
 _REFINEMENT_STEPS = 6
 _EXACT_CONDITION, _STREAM_REFINEMENT_STEPS = 1e8, 2
 _LEAST_SHIFT = 2.0  # times eps times the trace of HᵀH
@@ -232,6 +234,8 @@ def _refined_cholesky(factor: RidgeFactor, features: Array, targets: Array) -> A
     H, Y = features, targets
     norm = place_of(H).xp.linalg.vector_norm
     solution = factor.solve(Y if factor.dual else H.T @ Y)
+    if factor.condition <= _ACCURATE_CONDITION:
+        return H.T @ solution if factor.dual else solution
     rate = 0.0
     for _ in range(_REFINEMENT_STEPS):
         missed = Y - H @ (H.T @ solution if factor.dual else solution)

@@ -11,6 +11,12 @@ R = Y − HA, G = H_valᵀE and Z = (HᵀH + λI)⁻¹G, the gradient with respe
 In the dual, with K = HHᵀ + λI and B = K⁻¹Y, everything stays N × N: A = HᵀB, HZ = K⁻¹HG, and
 R Zᵀ = B (G − Hᵀ(HZ))ᵀ, which never divides by λ. The chain rule through the two layers costs one product with W⁽²⁾.
 
+Two things go further when asked for. The ridge λ can be a third variable, with
+
+    ∂J/∂log λ = −λ ⟨Z, A⟩ · 2 / (N_val d),      ⟨Z, A⟩ = ⟨HZ, B⟩ in the dual,
+
+and J can be the mean over several members, which differ by chance alone.
+
 BFGS minimises log J. The minimisers are those of J, and the stopping rule no longer depends on the unit of the
 outputs: Darcy's loss is near 1e-6, so that the gradient of J itself passes any absolute tolerance at the start.
 """
@@ -19,14 +25,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 from pcarann.arrays import Array, concurrently, cuts, place_of, tanh_inplace
 from pcarann.features import RandomFeatures
 from pcarann.readout import factorise, factorise_normal
 
-__all__ = ["Refinement", "ValidationLoss", "refine_scales"]
+__all__ = ["JointLoss", "Refinement", "ValidationLoss", "refine_scales"]
 
 # Coarse scan of η₁ and η₂. J can have basins behind barriers orders of magnitude high, which no descent crosses.
 SCAN = ((0.0, 1.5, -1.5, -3.0, -4.5, -6.0), (0.0, 1.5, -1.5, -3.0))
@@ -60,6 +66,8 @@ class Refinement:
     evaluations: int
     """Of J, the scan included"""
     message: str
+    ridge: float | None = None
+    """λ*, where the ridge was refined too"""
 
 
 @dataclass(frozen=True)
@@ -108,12 +116,16 @@ class ValidationLoss:
         rows = list(concurrently(along_second, first, place=place, bytes_each=bytes_each))
         return {(e1, e2): rows[i][j] for i, e1 in enumerate(first) for j, e2 in enumerate(second)}
 
-    def with_gradient(self, eta: tuple[float, float]) -> tuple[float, tuple[float, float]]:
-        """J(η) and (∂J/∂η₁, ∂J/∂η₂)."""
+    def at_ridge(self, factor: float) -> ValidationLoss:
+        """The same loss with λ times a factor."""
+        return replace(self, ridge=self.ridge * factor)
+
+    def with_gradient(self, eta: tuple[float, float]) -> tuple[float, tuple[float, float, float]]:
+        """J(η) and (∂J/∂η₁, ∂J/∂η₂, ∂J/∂log λ)."""
         xp = place_of(self.projections).xp
         scales = self._scale(0, eta[0]), self._scale(1, eta[1])
         features, z2 = self._features(scales)
-        loss, (left, right) = self._loss_and_gradient(features)
+        loss, (left, right), by_ridge = self._loss_and_gradient(features)
         first, second, _ = self._layers
 
         def through_layers(rows: slice) -> tuple[Array, Array]:
@@ -127,7 +139,8 @@ class ValidationLoss:
             return xp.sum(d1 * self.projections[rows, :]), xp.sum(d2 * z2[rows, :])
 
         sums = list(self._over_rows(through_layers))
-        return loss, (scales[0] * sum(float(d) for d, _ in sums), scales[1] * sum(float(d) for _, d in sums))
+        by_scales = [sum(float(pair[layer]) for pair in sums) for layer in (0, 1)]
+        return loss, (scales[0] * by_scales[0], scales[1] * by_scales[1], by_ridge)
 
     def _features(self, scales: tuple[float, float]) -> tuple[Array, Array]:
         """All features, (samples, features), and W⁽²⁾h⁽¹⁾ − c⁽²⁾."""
@@ -170,7 +183,7 @@ class ValidationLoss:
         return place_of(h1).xp.concat(parts, axis=1)
 
     def _scale(self, layer: int, eta: float) -> float:
-        return self.scales[layer] * math.exp(min(max(eta, -WIDEST_OFFSET), WIDEST_OFFSET))
+        return self.scales[layer] * _factor(eta)
 
     def _shared_gram(self, h1: Array) -> Array | None:
         """Products of all rows with the inner ones, as far as they do not depend on η₂; None in the primal."""
@@ -202,8 +215,8 @@ class ValidationLoss:
         prediction = H_val @ factorise(H, self.ridge).readout(H, self.targets[:n, :])
         return self._mean_square(prediction - self.targets[n:, :])
 
-    def _loss_and_gradient(self, features: Array) -> tuple[float, tuple[Array, Array]]:
-        """J, and the two factors of ∂J/∂H, (samples, k) and (features, k): its rank is twice the outputs at most."""
+    def _loss_and_gradient(self, features: Array) -> tuple[float, tuple[Array, Array], float]:
+        """J, the factors of ∂J/∂H, (samples, k) and (features, k) with k twice the outputs, and ∂J/∂log λ."""
         place = place_of(features)
         n = self.n_inner
         H, H_val = features[:n, :], features[n:, :]
@@ -215,28 +228,59 @@ class ValidationLoss:
         if factor.dual:
             HZ = factor.solve(H @ G)
             R, Z = factor.solve(Y), G - H.T @ HZ
+            product = place.xp.sum(HZ * R)
         else:
             R, Z = Y - H @ A, factor.solve(G)
             HZ = H @ Z
+            product = place.xp.sum(Z * A)
         outputs = Y.shape[1]
         left = place.zeros(features.shape[0], 2 * outputs)
         left[:n, :outputs], left[:n, outputs:], left[n:, outputs:] = R, -HZ, E
-        left *= 2.0 / math.prod(E.shape)
-        return self._mean_square(E), (left, place.xp.concat([Z, A], axis=1))
+        unit = 2.0 / math.prod(E.shape)
+        left *= unit
+        return self._mean_square(E), (left, place.xp.concat([Z, A], axis=1)), -self.ridge * unit * float(product)
 
     @staticmethod
     def _mean_square(error: Array) -> float:
         return float(place_of(error).xp.mean(error**2))
 
 
+@dataclass(frozen=True)
+class JointLoss:
+    """The mean of J over several members."""
+
+    losses: tuple[ValidationLoss, ...]
+
+    @property
+    def ridge(self) -> float:
+        """λ"""
+        return self.losses[0].ridge
+
+    def at_ridge(self, factor: float) -> JointLoss:
+        """The same loss with λ times a factor."""
+        return JointLoss(tuple(loss.at_ridge(factor) for loss in self.losses))
+
+    def scan(self, first: tuple[float, ...], second: tuple[float, ...]) -> dict[tuple[float, float], float]:
+        """J on the grid of all (η₁, η₂)."""
+        found = [loss.scan(first, second) for loss in self.losses]
+        return {eta: sum(one[eta] for one in found) / len(found) for eta in found[0]}
+
+    def with_gradient(self, eta: tuple[float, float]) -> tuple[float, tuple[float, float, float]]:
+        """J(η) and (∂J/∂η₁, ∂J/∂η₂, ∂J/∂log λ)."""
+        found = [loss.with_gradient(eta) for loss in self.losses]
+        first, second, third = (sum(gradient[i] for _, gradient in found) / len(found) for i in range(3))
+        return sum(value for value, _ in found) / len(found), (first, second, third)
+
+
 class _Best:
     """The objective log J for SciPy, which remembers the best point that it was shown."""
 
-    def __init__(self, loss: ValidationLoss, tick: Callable[[str], None]):
+    def __init__(self, loss: ValidationLoss | JointLoss, tick: Callable[[str], None]):
         self.loss, self.tick = loss, tick
-        self.start_loss, self.value, self.eta, self.evaluations = math.inf, math.inf, (0.0, 0.0), 0
+        self.start_loss, self.value, self.evaluations = math.inf, math.inf, 0
+        self.eta: tuple[float, ...] = (0.0, 0.0)
 
-    def see(self, eta: tuple[float, float], value: float) -> None:
+    def see(self, eta: tuple[float, ...], value: float) -> None:
         self.evaluations += 1
         self.tick(f"refining scales, evaluation {self.evaluations}")
         if eta == (0.0, 0.0):
@@ -245,21 +289,23 @@ class _Best:
             self.value, self.eta = value, eta
 
     def __call__(self, point: Any) -> tuple[float, list[float]]:
-        eta = (float(point[0]), float(point[1]))
-        value, gradient = self.loss.with_gradient(eta)
+        eta = tuple(float(e) for e in point)
+        loss = self.loss if len(eta) == 2 else self.loss.at_ridge(_factor(eta[2]))
+        value, gradient = loss.with_gradient((eta[0], eta[1]))
         self.see(eta, value)
         if not value > 0:
-            return -math.inf, [0.0, 0.0]
-        return math.log(value), [g / value for g in gradient]
+            return -math.inf, [0.0] * len(eta)
+        return math.log(value), [g / value for g in gradient[: len(eta)]]
 
 
 def refine_scales(
-    loss: ValidationLoss,
+    loss: ValidationLoss | JointLoss,
     *,
     start: Literal["scan", "energy"] = "scan",
+    with_ridge: bool = False,
     tick: Callable[[str], None] = lambda message: None,
 ) -> Refinement:
-    """Minimise J by BFGS from the best point of a coarse scan, or from η = 0 as in the paper.
+    """Minimise J by BFGS from the best point of a coarse scan, or from η = 0 as in the paper; over λ too if asked.
 
     The best point seen is kept, η = 0 among them: the result is never worse than the energy-matched scales.
     """
@@ -273,10 +319,19 @@ def refine_scales(
     iterations, message = 0, "The loss is zero at the start."
     if scan_loss > 0:
         options = {"gtol": GRADIENT_TOLERANCE, "maxiter": MOST_ITERATIONS}
-        result = minimize(objective, objective.eta, jac=True, method="BFGS", options=options)
+        begin = (*objective.eta, 0.0) if with_ridge else objective.eta
+        result = minimize(objective, begin, jac=True, method="BFGS", options=options)
         iterations, message = int(result.nit), str(result.message)
     best = (round(objective.eta[0], DECIMALS), round(objective.eta[1], DECIMALS))
-    value = loss.scan((best[0],), (best[1],))[best]
+    # The scan has no third variable: its best point stands at the ridge that was given.
+    factor = _factor(round(objective.eta[2], DECIMALS)) if len(objective.eta) == 3 else 1.0
+    value = (loss.at_ridge(factor) if with_ridge else loss).scan((best[0],), (best[1],))[best]
     if not value < start_loss:
-        best, value = (0.0, 0.0), start_loss
-    return Refinement(best, start_loss, scan_loss, value, iterations, objective.evaluations, message)
+        best, value, factor = (0.0, 0.0), start_loss, 1.0
+    ridge = loss.ridge * factor if with_ridge else None
+    return Refinement(best, start_loss, scan_loss, value, iterations, objective.evaluations, message, ridge)
+
+
+def _factor(log: float) -> float:
+    """exp of a log-offset, held inside what cannot overflow."""
+    return math.exp(min(max(log, -WIDEST_OFFSET), WIDEST_OFFSET))

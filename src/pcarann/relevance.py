@@ -12,18 +12,29 @@ and M its average gradient outer product over training samples (Radhakrishnan et
 M is large along the directions that move the output and small along the others, so that R ← M^{1/2} is the better
 metric. One or two such steps suffice; a power a little below ½ guards against directions that only seem not to
 count. With a diagonal M each latent coordinate gets a weight of its own.
+
+Inputs of several channels (snapshots, coefficient fields), each with a PCA of its own, get one weight a channel. All
+begin with 1 over the channel's spread, so that units do not count. With the trace of M over the latents of channel c,
+
+    w_c ← w_c (tr_c M / max tr M)^power      in the weighted latents,
+
+again and again while the error of leaving samples out falls: channels that say nothing beyond the others fade, and
+the guard keeps those that help.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from pcarann.arrays import Array, place_of
-from pcarann.kernel import matern52, median_distance, squared_distances
+from pcarann.features import Latent
+from pcarann.kernel import choose_length, matern52, median_distance, squared_distances
 
-__all__ = ["learned_metric", "power_weights", "whitening"]
+__all__ = ["channel_weights", "learned_metric", "power_weights", "whitening"]
 
 POWER = 0.4
+_ROUNDS = 12  # of the weights of channels, at most
 _POINTS = 300  # samples over which gradients are averaged
 # Of the samples: with a ridge nearer to the rounding of k the metric would be a matter of chance.
 _LEAST_RIDGE = 1e-10
@@ -76,6 +87,29 @@ def learned_metric(
         return weights / (float(xp.max(weights)) or 1.0)
     values, vectors = xp.linalg.eigh(outer / (float(xp.linalg.trace(outer)) or 1.0))
     return (vectors * xp.clip(values, min=0.0) ** power) @ vectors.T
+
+
+def channel_weights(x: Array, y: Array, *, sizes: Sequence[int]) -> Array:
+    """Return weights of the latents, (latent,), one value a channel, for channels of so many latents."""
+    place = place_of(x)
+    xp = place.xp
+    ends = [sum(sizes[: c + 1]) for c in range(len(sizes))]
+    parts = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+    weights = place.zeros(int(x.shape[1]))
+    for part in parts:
+        weights[part] = 1.0 / (math.sqrt(float(xp.sum(xp.mean(x[:, part] ** 2, axis=0)))) or 1.0)
+    length, ridge, least = choose_length(x, y, Latent(weights))
+    for _ in range(_ROUNDS):
+        slopes = learned_metric(x, y, weights, length=length, ridge=ridge, diagonal=True, power=1.0) / weights**2
+        energies = [float(xp.sum(slopes[part])) for part in parts]
+        trial = weights + 0.0
+        for part, energy in zip(parts, energies, strict=True):
+            trial[part] *= (energy / (max(energies) or 1.0)) ** POWER
+        length, ridge, error = choose_length(x, y, Latent(trial))
+        if not error < least:
+            break
+        weights, least = trial, error
+    return weights / float(xp.max(weights))
 
 
 def _slope(squared: Array, length: float) -> Array:

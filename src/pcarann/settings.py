@@ -25,18 +25,21 @@ class Settings:
     scales: Literal["refined", "energy", "gain"] | tuple[float, float]
     gains: tuple[float, float] | None
     """(g₁, g₂) where the scales are given as gains"""
-    ridge: float | Criterion
+    ridge: float | Criterion | Literal["refined"]
     regressor: Literal["random", "kernel"]
     length: float | None
     linear: bool
-    relevance: float | Literal["learned"] | Any
-    """A power, "learned", or an array: weights of the latents or a metric on them"""
+    channels: bool
+    relevance: float | Literal["learned", "channels"] | Any
+    """A power, "learned", "channels", or an array: weights of the latents or a metric on them"""
     smoothing: float
     symmetry: Symmetry | None
     refine_ridge: float
     refine_start: Literal["scan", "energy"]
+    refine_members: int
     adapt_ridge: float
     adapt_start: Start
+    adapt_modes: int
     forgetting: float
     quadrature: tuple[Any, Any]
     seed: int
@@ -55,6 +58,13 @@ class Settings:
             raise ValueError(f"symmetry must be None or a pcarann.Symmetry, got {symmetry!r}.")
         if isinstance(model.ridge, str) and model.ridge == "loo" and symmetry is not None:
             raise ValueError("ridge='loo' needs all rows at once, but copies under a symmetry are streamed: use 'gcv'.")
+        if isinstance(model.ridge, str) and model.ridge == "refined" and (gains or scales != "refined"):
+            raise ValueError("ridge='refined' is chosen together with the scales: it needs scales='refined'.")
+        if isinstance(model.ridge, str) and model.ridge == "refined" and model.regressor == "kernel":
+            raise ValueError("ridge='refined' belongs to random layers: with regressor='kernel' use 'gcv'.")
+        channels = _check_flag(model.channels, "channels")
+        if isinstance(model.relevance, str) and model.relevance == "channels" and not channels:
+            raise ValueError("relevance='channels' weighs the channels of the inputs: it needs channels=True.")
         if model.smoothing and symmetry is not None:
             raise ValueError("smoothing would break the symmetry at the ends of the grid: use one of the two.")
         return cls(
@@ -67,13 +77,16 @@ class Settings:
             regressor=check_choice(model.regressor, "regressor", ("random", "kernel")),
             length=None if model.length is None else check_number(model.length, "length", above=0.0),
             linear=_check_flag(model.linear, "linear"),
+            channels=channels,
             relevance=_check_relevance(model.relevance),
             smoothing=check_number(model.smoothing, "smoothing", least=0.0, most=1.0),
             symmetry=symmetry,
             refine_ridge=check_number(model.refine_ridge, "refine_ridge", above=0.0),
             refine_start=check_choice(model.refine_start, "refine_start", ("scan", "energy")),
+            refine_members=check_count(model.refine_members, "refine_members"),
             adapt_ridge=check_number(model.adapt_ridge, "adapt_ridge", above=0.0),
             adapt_start=check_choice(model.adapt_start, "adapt_start", ("least-squares", "ridge")),
+            adapt_modes=check_count(model.adapt_modes, "adapt_modes", least=0),
             forgetting=check_number(model.forgetting, "forgetting", above=0.0, most=1.0),
             quadrature=(None, None) if quadrature is None else (quadrature[0], quadrature[1]),
             seed=check_seed(model.random_state),
@@ -93,18 +106,18 @@ def _check_scales(value: Any) -> tuple[Any, tuple[float, float] | None]:
     raise ValueError(f"scales must be 'refined', 'energy', a pair (r₁, r₂) or ('gain', g₁, g₂), got {value!r}.")
 
 
-def _check_ridge(value: Any) -> float | Criterion:
+def _check_ridge(value: Any) -> Any:
     if isinstance(value, str):
-        if value == "gcv" or value == "loo":
-            return value  # type: ignore[return-value]
-        raise ValueError(f"ridge must be a number of at least 0, 'gcv' or 'loo', got {value!r}.")
+        if value in ("gcv", "loo", "refined"):
+            return value
+        raise ValueError(f"ridge must be a number of at least 0, 'gcv', 'loo' or 'refined', got {value!r}.")
     return check_number(value, "ridge", least=0.0)
 
 
 def _check_relevance(value: Any) -> Any:
     if isinstance(value, str):
-        if value != "learned":
-            raise ValueError(f"relevance must be a power, 'learned' or an array of weights, got {value!r}.")
+        if value not in ("learned", "channels"):
+            raise ValueError(f"relevance must be a power, 'learned', 'channels' or an array of weights, got {value!r}.")
         return value
     if np.ndim(value) == 0:
         return check_number(value, "relevance", least=-3.0, most=3.0)

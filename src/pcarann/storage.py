@@ -15,6 +15,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from pcarann.arrays import Array, Place, place_of, to_host
 from pcarann.conformal import Calibration
@@ -22,6 +23,7 @@ from pcarann.ensemble import Ensemble, Features, KernelMap, Member, RandomMap
 from pcarann.features import HiddenLayers, Latent, RandomFeatures
 from pcarann.files import atomic_writer
 from pcarann.group import Group
+from pcarann.marching import Marching
 from pcarann.novelty import Reach
 from pcarann.online import Adaptation, Dual, Primal, RecursiveLeastSquares
 from pcarann.operator import PCARaNN
@@ -34,7 +36,7 @@ from pcarann.training import Fitted
 
 __all__ = ["FORMAT_VERSION", "ModelFileError", "atomic_writer", "load", "save"]
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 _KEY = "pcarann"
 _BLANK = "0" * 64
 _LARGEST_HEADER = 1 << 24  # a real header is a few kilobytes
@@ -47,11 +49,13 @@ class ModelFileError(ValueError):
     """The file is not a sound model file."""
 
 
-def save(model: PCARaNN, path: str | os.PathLike[str]) -> None:
+def save(model: PCARaNN | Marching, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to `path`, replacing what was there in one step."""
     from safetensors.numpy import save as serialise
 
-    description, tensors = _describe(model, model._fitted)
+    step = model.model_ if isinstance(model, Marching) else model
+    description, tensors = _describe(step, step._fitted)
+    description["marching"] = _describe_marching(model, tensors) if isinstance(model, Marching) else None
     # safetensors writes the memory of an array as it lies: other orders than C would be scrambled.
     ordered = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     blank = serialise(ordered, {_KEY: json.dumps(description), "sha256": _BLANK})
@@ -64,8 +68,8 @@ def save(model: PCARaNN, path: str | os.PathLike[str]) -> None:
         file.write(memoryview(blank)[where + 64 :])
 
 
-def load(path: str | os.PathLike[str], device: str | None = None) -> PCARaNN:
-    """Read a model written by `PCARaNN.save`, onto the CPU or the `device` asked for.
+def load(path: str | os.PathLike[str], device: str | None = None) -> Any:
+    """Read a model written by `PCARaNN.save` or `Marching.save`, onto the CPU or the `device` asked for.
 
     Raises ModelFileError for anything that is not a sound model file.
     """
@@ -78,10 +82,10 @@ def load(path: str | os.PathLike[str], device: str | None = None) -> PCARaNN:
     description, tensors = _read(path)
     try:
         model = _rebuild(_upgraded(description, tensors), tensors, place)
+        model.device = device
+        return _rebuild_marching(description.get("marching"), model, tensors)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError) as error:
         raise ModelFileError(f"{os.fspath(path)} does not describe a model: {error}.") from error
-    model.device = device
-    return model
 
 
 def _verify(path: str | os.PathLike[str]) -> None:
@@ -124,7 +128,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
 
 
 def _upgraded(description: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
-    """Return a document of format 1, which knew random layers alone, as one of format 2."""
+    """Return a document of format 1, which knew random layers alone, as one of format 2 or 3."""
     if description["format"] != 1:
         return description
     layers = description["layers"]
@@ -213,6 +217,30 @@ def _describe_symmetry(symmetry: Symmetry | None, fitted: Fitted, tensors: Tenso
         tensors[f"symmetry.{side}"] = table
     name = "Symmetry" if symmetry is None else repr(symmetry.using())
     return {"name": name, "copied": fitted.copied, "averaged": fitted.ensemble.averaged}
+
+
+def _describe_marching(model: Marching, tensors: Tensors) -> dict[str, Any]:
+    """Add what a marched step needs beside the step itself."""
+    scores = model._calibration
+    if scores is not None:
+        tensors["marching.pooled"], tensors["marching.largest"] = to_host(scores.pooled), to_host(scores.largest)
+    floor = None if scores is None else scores.floor
+    return {"step": int(model.step), "first": int(model.first), "window": model._window, "floor": floor}
+
+
+def _rebuild_marching(described: dict[str, Any] | None, model: PCARaNN, tensors: Tensors) -> PCARaNN | Marching:
+    """Return the model, or the flow of which it is one step."""
+    if described is None:
+        return model
+    made = Marching(clone(model), int(described["step"]), int(described["first"]))
+    made.model_, made._window, made._calibration = model, int(described["window"]), None
+    if made._window < 1 or made.step < 1 or model.input_pca_.grid != model.output_pca_.grid:
+        raise ValueError("its step cannot be marched")
+    if described["floor"] is not None:
+        place = model.ensemble_.place
+        pooled, largest = (place.put(tensors[f"marching.{name}"]) for name in ("pooled", "largest"))
+        made._calibration = Calibration(pooled, largest, float(described["floor"]))
+    return made
 
 
 def _describe_adaptation(adaptation: Adaptation, tensors: Tensors) -> dict[str, Any]:

@@ -13,20 +13,23 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from pcarann.arrays import Array, Place, cuts, place_of, single_threaded
+from pcarann.channels import channel_sizes, fit_channels
 from pcarann.conformal import Calibration
 from pcarann.ensemble import Ensemble, KernelMap, RandomMap, Tick, fit_members, resolve_ridge
+from pcarann.extension import extended
 from pcarann.features import HiddenLayers, Latent, anchor_features
 from pcarann.group import Group
 from pcarann.kernel import choose_length
 from pcarann.novelty import Reach
-from pcarann.online import Adaptation
-from pcarann.pca import PCA, fit_pca
+from pcarann.online import Adaptation, with_zero_columns
+from pcarann.pca import PCA
 from pcarann.random import permutation
-from pcarann.refine import Refinement, ValidationLoss, refine_scales
-from pcarann.relevance import learned_metric, power_weights, whitening
+from pcarann.refine import JointLoss, Refinement, ValidationLoss, refine_scales
+from pcarann.relevance import channel_weights, learned_metric, power_weights, whitening
 from pcarann.scales import energy_matched_scales, gain_scales
 from pcarann.settings import Settings
 from pcarann.smoothing import Smoothing
@@ -85,6 +88,25 @@ class Fitted:
         first, second = (xp.reshape(xp.stack(rows, axis=1), (-1, rows[0].shape[1])) for rows in (x, y))
         return first, second
 
+    def extended(self, outputs: Array, most: int) -> Fitted:
+        """The same model on an output basis that has grown for new (samples, values) outputs, by `most` modes at most.
+
+        Copies of the outputs under the symmetry count as outputs of their own.
+        """
+        ensemble, group = self.ensemble, self.ensemble.group
+        moved = [outputs, *(group.move_outputs(outputs, g) for g in self.copied[1:] if group is not None)]
+        pca = extended(ensemble.output_pca, ensemble.place.xp.concat(moved, axis=0), most, self.samples)
+        count = pca.n_components - ensemble.output_pca.n_components
+        if not count:
+            return self
+        wider = [with_zero_columns(member.readout, count) for member in ensemble.members]
+        return replace(
+            self,
+            ensemble=replace(ensemble, output_pca=pca).with_readouts(wider),
+            y=with_zero_columns(self.y, count),
+            adaptation=None if self.adaptation is None else self.adaptation.widened(count),
+        )
+
     @property
     def training_x(self) -> Array:
         """Latents of the training inputs without their copies."""
@@ -124,15 +146,22 @@ def train(
         tick(f"PCA of the {name}", side, 2)
         weights = check_weights(settings.quadrature[side], f"quadrature[{side}]", grids[side], place)
         orbit = _Orbit.of(group, settings, side)
-        pca, codes = _fit_pca_on(fields, inner, orbit, settings.components[side], grids[side], weights, name)
+        channels = _channel_count(grids[side]) if settings.channels and not side else 1
+        fit = partial(
+            fit_channels, channels, n_components=settings.components[side], grid=grids[side], weights=weights, name=name
+        )
+        pca, codes = _fit_pca_on(fields, inner, orbit, fit)
         pcas.append(pca)
         latents.append(codes)
         clock.lap(f"{name}_pca")
     x, y = latents
     samples, count = int(inputs.shape[0]), len(inner[0]) if inner else int(inputs.shape[0])
-    latent = _latent(settings, x, y, samples, count)
+    latent = _latent(settings, pcas[0], x, y, samples, count)
     feature_map, energy_scales, refinement = _feature_map(settings, latent, x, y, samples, count, clock, tick)
-    ridge = resolve_ridge(feature_map, x, y, anchored=samples, ridge=settings.ridge)
+    wanted = settings.ridge
+    if wanted == "refined":
+        wanted = settings.refine_ridge if refinement is None or refinement.ridge is None else refinement.ridge
+    ridge = resolve_ridge(feature_map, x, y, anchored=samples, ridge=wanted)
     members = fit_members(feature_map, x, y, anchored=samples, n_members=settings.n_members, ridge=ridge, tick=tick)
     clock.lap("members")
     clock.seconds["total"] = sum(clock.seconds.values())
@@ -153,6 +182,17 @@ def train(
         Reach.of(pcas[0], inputs, x[:samples, :], order),
         copied=_Orbit.of(group, settings, 0).elements,
     )
+
+
+def _channel_count(grid: tuple[int, ...]) -> int:
+    """Channels of an input grid, or a refusal."""
+    if len(grid) < 2:
+        shape = ("samples", *grid)
+        raise ValueError(
+            f"channels=True needs inputs of shape (samples, channels, *grid), found ({', '.join(map(str, shape))}): "
+            "they have no channels."
+        )
+    return grid[0]
 
 
 def _refines(settings: Settings, samples: int) -> bool:
@@ -204,13 +244,16 @@ class _Orbit:
         return xp.concat([pca.encode(self.move(rows, element)) for rows in chosen], axis=0)
 
 
-def _latent(settings: Settings, x: Array, y: Array, samples: int, count: int) -> Latent:
+def _latent(settings: Settings, pca: PCA, x: Array, y: Array, samples: int, count: int) -> Latent:
     """Relevance and linear term, from the inner samples and, for a learned metric, their copies."""
     inner = x[:count, :]
     linear = whitening(inner) if settings.linear else None
     if isinstance(settings.relevance, str):
         rows = _spread_rows(x.shape[0] // samples, samples, count, place_of(x))
-        return Latent(_learned(*(place_of(x).xp.take(part, rows, axis=0) for part in (x, y))), linear)
+        learned_from = (place_of(x).xp.take(part, rows, axis=0) for part in (x, y))
+        if settings.relevance == "channels":
+            return Latent(channel_weights(*learned_from, sizes=channel_sizes(pca)), linear)
+        return Latent(_learned(*learned_from), linear)
     return Latent(_relevance(settings.relevance, inner), linear)
 
 
@@ -223,7 +266,7 @@ def _spread_rows(copies: int, samples: int, count: int, place: Place) -> Array:
 
 def _learned(x: Array, y: Array) -> Array:
     metric = power_weights(x, 0.0)
-    length, ridge = choose_length(x, y, Latent(metric))
+    length, ridge, _ = choose_length(x, y, Latent(metric))
     return learned_metric(x, y, metric, length=length, ridge=ridge)
 
 
@@ -285,20 +328,17 @@ def _fit_pca_on(
     fields: Array,
     inner: tuple[list[int], list[int]] | None,
     orbit: _Orbit,
-    n_components: int | float,
-    grid: tuple[int, ...],
-    weights: Array | None,
-    name: str,
+    fit: Callable[..., tuple[PCA, Array]],
 ) -> tuple[PCA, Array]:
     """Fit the PCA to all fields, or to the inner ones; return it with all latents: inner, validation, copies."""
     xp = place_of(fields).xp
     sets = [None] if inner is None else [xp.asarray(rows, device=place_of(fields).device) for rows in inner]
     if len(orbit.elements) == 1:
-        pca, codes = fit_pca(fields, n_components, among=sets[0], grid=grid, weights=weights, name=name)
+        pca, codes = fit(fields=fields, among=sets[0])
     else:
         chosen = fields if sets[0] is None else xp.take(fields, sets[0], axis=0)
         among = orbit.with_moved(chosen)
-        pca, codes = fit_pca(among, n_components, grid=grid, weights=weights, name=name)
+        pca, codes = fit(fields=among)
         # Energies are those of the samples: the fields that were added stand for the same ones.
         share = chosen.shape[0] / among.shape[0]
         pca = replace(pca, energy=share * pca.energy, singular_values=math.sqrt(share) * pca.singular_values)
@@ -318,11 +358,18 @@ def _refine(
     energy_scales: tuple[float, float],
     tick: Tick,
 ) -> Refinement:
-    """Refine the scales on member 0, the representative, with anchors from the inner samples."""
-    features, _ = anchor_features(layers, x[:n_inner, :], energy_scales, latent)
-    loss = ValidationLoss.of(features, x, y, n_inner=n_inner, ridge=settings.refine_ridge)
+    """Refine the scales on member 0, the representative, or on several, with anchors from the inner samples."""
+    losses = []
+    for member in range(settings.refine_members):
+        features, _ = anchor_features(replace(layers, member=member), x[:n_inner, :], energy_scales, latent)
+        losses.append(ValidationLoss.of(features, x, y, n_inner=n_inner, ridge=settings.refine_ridge))
     with single_threaded(place_of(x), when=x.shape[0] * sum(settings.widths) < _SMALL):
-        return refine_scales(loss, start=settings.refine_start, tick=lambda message: tick(message, 0, None))
+        return refine_scales(
+            losses[0] if len(losses) == 1 else JointLoss(tuple(losses)),
+            start=settings.refine_start,
+            with_ridge=settings.ridge == "refined",
+            tick=lambda message: tick(message, 0, None),
+        )
 
 
 def _offset(scales: tuple[float, float], eta: tuple[float, float]) -> tuple[float, float]:

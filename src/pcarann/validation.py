@@ -80,10 +80,10 @@ def check_number(
     return float(value)
 
 
-def check_count(value: Any, name: str) -> int:
-    """Return a whole number of at least 1."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
+def check_count(value: Any, name: str, *, least: int = 1) -> int:
+    """Return a whole number of at least 1, or `least`."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
     return int(value)
 
 

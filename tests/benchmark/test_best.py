@@ -8,10 +8,12 @@ from sklearn.base import clone
 
 from pcarann import Marching, PCARaNN
 from pcarann.arrays import place_of
-from pcarann.benchmark.best import ABLATIONS, NOISES, SEEDS, SIZES, best_model, run_best, symmetry_of
+from pcarann.benchmark.best import ABLATIONS, SEEDS, SIZES, best_model, run_best, symmetry_of
+from pcarann.benchmark.noise import NOISES, OTHERS, noisy_split, run_noisy
 from pcarann.benchmark.runner import read_records, record_name, write_record
 from pcarann.benchmark.settings import PROBLEMS
 from pcarann.problems import backward_heat, burgers, darcy, navier_stokes
+from pcarann.problems.dataset import OperatorData
 from pcarann.settings import Settings
 
 CPU = place_of(None)
@@ -219,3 +221,29 @@ def test_a_record_is_written_and_read_back(records, tmp_path):
     path = write_record(tmp_path, records["darcy"])
     assert path.name == "darcy-best-seed0-cpu.json"
     assert read_records(tmp_path) == [json.loads(json.dumps(records["darcy"]))]
+
+
+# Other methods with noise
+
+
+@pytest.mark.parametrize("method", OTHERS)
+def test_every_other_method_is_run_on_noisy_inputs(method):
+    if method in ("pca_nn", "deeponet", "fno"):
+        pytest.importorskip("torch")
+    problem = replace(PROBLEMS["backward_heat"].quick(), options={"grid": 16, "steps": 2})
+    record = run_noisy(problem, method, 0.05, quick=True)
+    assert (record["kind"], record["method"], record["noise"]) == ("noisy", method, 0.05)
+    assert 0 < record["error"] < 10
+    assert record_name(record) == f"backward_heat-{method}-noise0_05-cpu"
+
+
+def test_noise_is_the_same_for_every_method_and_of_the_level_asked_for():
+    problem = PROBLEMS["backward_heat"].quick()
+    fields = np.random.default_rng(0).normal(size=(problem.n_samples, 6))
+    data = OperatorData(fields, fields)
+    clean, noisy, again = (noisy_split(problem, data, level) for level in (0.0, 0.05, 0.05))
+    for one, other, same in zip(clean, noisy, again, strict=True):
+        assert np.array_equal(other.inputs, same.inputs)
+        assert np.array_equal(one.outputs, other.outputs)
+        assert (other.inputs - one.inputs).std() == pytest.approx(0.05, rel=0.2)
+    assert not np.array_equal(noisy[0].inputs[:10] - clean[0].inputs[:10], noisy[2].inputs - clean[2].inputs)

@@ -25,12 +25,14 @@ import numpy as np
 from sklearn.base import clone
 
 from pcarann.arrays import place_of
+from pcarann.benchmark.noise import NOISES, noisy_split
 from pcarann.benchmark.runner import (
     SHIFTED_SEED,
     Record,
     Tell,
     _generate,
     _header,
+    _model,
     _quietly,
     _sample_errors,
     baseline_results,
@@ -46,7 +48,7 @@ from pcarann.symmetry import Symmetry
 
 __all__ = [
     "ABLATIONS",
-    "NOISES",
+    "ADAPTED",
     "SEEDS",
     "SIZES",
     "best_model",
@@ -61,8 +63,13 @@ SEEDS = (0, 1, 2)
 """Of the data"""
 SIZES = (50, 100, 200, 500, 1000)
 """Training samples of the learning curves"""
-NOISES = (0.01, 0.05)
-"""Standard deviation of the noise on the inputs of backward heat, relative to their root mean square"""
+
+ADAPTED = {
+    "refined_growing": "PCA–RaNN, refined, growing output basis",
+    "best": "PCA–RaNN, best",
+    "best_growing": "PCA–RaNN, best, growing output basis",
+}
+"""Ways to adapt to the later window of Navier–Stokes, beside the paper's"""
 
 Model = PCARaNN | Marching
 Change = Callable[[Model], Model]
@@ -202,6 +209,7 @@ ABLATIONS: dict[str, dict[str, Change]] = {
         **_PLAIN,
         "without linear term": _changed(linear=False),
         "energy-matched scales": _changed(scales="energy"),
+        "kernel": _changed(regressor="kernel", ridge="gcv"),
         "last snapshot to all ten, no marching": _direct,
     },
     "backward_heat": {
@@ -239,7 +247,9 @@ def reproduce_best(
                 yield write_record(folder, run(n_train=size, change=changed, intervals=False))
         if problem.name == "navier_stokes":
             adaptation = ADAPTATION.quick() if quick else ADAPTATION
-            yield write_record(folder, run_best_adaptation(problem, adaptation, device=device, quick=quick, tell=tell))
+            for way in ADAPTED:
+                record = run_best_adaptation(problem, adaptation, way=way, device=device, quick=quick, tell=tell)
+                yield write_record(folder, record)
         for noise in NOISES if problem.name == "backward_heat" else ():
             for changed in (None, "without symmetry", "without linear term", "kernel"):
                 yield write_record(folder, run(noise=noise, change=changed))
@@ -295,9 +305,7 @@ def run_best(
     label = change or "best"
     tell(f"{problem.title}, seed {seed}: {label}" + (f", {n_train} samples" if n_train else ""))
     data = _generate(problem, problem.n_samples, seed, device, problem.options)
-    train, calibration, test = data.split(problem.n_train, problem.n_calibration, problem.n_test)
-    if noise:
-        train, calibration, test = (_noisy(part, noise, i) for i, part in enumerate((train, calibration, test)))
+    train, calibration, test = noisy_split(problem, data, noise)
     if n_train:
         train = train[:n_train]
     model = best_model(problem.name, quick=quick)
@@ -335,17 +343,25 @@ def run_best_adaptation(
     problem: Problem,
     settings: Adaptation = ADAPTATION,
     *,
+    way: str = "best",
     device: str | None = None,
     quick: bool = False,
     tell: Tell = lambda message: None,
 ) -> Record:
-    """Take the best Navier–Stokes model to the later window, before and after new trajectories are taken in."""
-    tell("Adaptation of the best model")
+    """Take a Navier–Stokes model to the later window, before and after new trajectories are taken in.
+
+    `way` is one of `ADAPTED`: the best model, or the paper's, and whether the output basis grows.
+    """
+    tell(f"Adaptation: {ADAPTED[way]}")
     train = _generate(problem, problem.n_samples, 0, device, problem.options)[: problem.n_train]
     options = {**problem.options, "window": settings.window}
     shifted = _generate(problem, settings.counts[-1] + settings.n_test, SHIFTED_SEED, device, options)
     new, test = shifted.split(settings.counts[-1], settings.n_test)
     model = best_model(problem.name, quick=quick)
+    if way.startswith("refined"):
+        model = _model(problem, "refined", problem.n_members, None)
+    if way.endswith("growing"):
+        _step(model).set_params(adapt_modes=len(new))
     _timed_fit(model, train, device)
     rows = []
     for count in (0, len(new)):
@@ -355,7 +371,8 @@ def run_best_adaptation(
         seconds = time.perf_counter() - begun if count else None
         last, mean = window_errors(model, test)
         rows.append({"samples": count, "error_last": last, "error_mean": mean, "recursive_seconds": seconds})
-    return {**_header("best_adaptation", problem, device), "members": _step(model).n_members, "rows": rows}
+    members = _step(model).n_members
+    return {**_header("best_adaptation", problem, device), "way": way, "members": members, "rows": rows}
 
 
 def _timed_fit(model: Model, train: OperatorData, device: str | None) -> float:
@@ -371,10 +388,3 @@ def _timed_fit(model: Model, train: OperatorData, device: str | None) -> float:
 
 def _last_snapshot(data: OperatorData) -> OperatorData:
     return replace(data, inputs=data.inputs[:, -1])
-
-
-def _noisy(data: OperatorData, level: float, part: int) -> OperatorData:
-    """Add white noise to the inputs, relative to their root mean square."""
-    size = level * float(np.sqrt(np.mean(data.inputs**2)))
-    noise = np.random.default_rng((7, part)).standard_normal(data.inputs.shape)
-    return replace(data, inputs=data.inputs + size * noise)

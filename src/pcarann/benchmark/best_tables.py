@@ -10,11 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from pcarann.benchmark.best import ABLATIONS, _step, best_model
+from pcarann.benchmark.best import ABLATIONS, ADAPTED, _step, best_model
+from pcarann.benchmark.noise import OTHERS
 from pcarann.benchmark.records import (
     Record,
     best_runs,
     best_times,
+    first,
     learning_curve,
     one_per_seed,
     place_title,
@@ -164,19 +166,34 @@ def noise(records: Sequence[Record]) -> Table:
             runs = [one_per_seed(best_runs(records, problem.name, change=change, noise=level)) for level in levels]
             errors = (number(found[0]["error"] if found else None) for found in runs)
             rows.append((problem.title, change or _UNCHANGED, *errors))
+        for method in OTHERS:
+            others = [_noisy_error(records, problem, method, level) for level in levels]
+            if any(error is not None for level, error in zip(levels, others, strict=True) if level):
+                title = VARIANTS.get(method) or BASELINES[method]
+                rows.append((problem.title, title, *map(number, others)))
     note = (
         "White noise on the inputs in training, calibration and test, relative to their root mean square; the outputs "
         "are exact. First data seed. Without noise every linear method looks better than it is."
     )
-    header = ("Problem", "Change", *(f"Noise {100 * level:g} %" if level else "No noise" for level in levels))
+    header = ("Problem", "Model", *(f"Noise {100 * level:g} %" if level else "No noise" for level in levels))
     return Table("Noisy inputs", note, header, tuple(rows))
+
+
+def _noisy_error(records: Sequence[Record], problem: Problem, method: str, level: float) -> float | None:
+    if not level:
+        runs = _runs(records, problem, method)
+        return _error(runs[0]) if runs else None
+    found = first(records, kind="noisy", problem=problem.name, method=method, noise=level)
+    return found["error"] if found else None
 
 
 def best_adaptation(records: Sequence[Record]) -> Table:
     """The later window of Navier–Stokes: the paper's method and the best model, before and after adaptation."""
     rows = []
-    for kind, title in (("adaptation", VARIANTS["refined"]), ("best_adaptation", BEST)):
-        for run in select(records, kind=kind)[:1]:
+    runs = [(VARIANTS["refined"], select(records, kind="adaptation"))]
+    runs += [(title, select(records, kind="best_adaptation", way=way)) for way, title in ADAPTED.items()]
+    for title, found in runs:
+        for run in found[:1]:
             for row in (run["rows"][0], run["rows"][-1]):
                 errors = number(row["error_last"]), number(row["error_mean"])
                 rows.append((title, str(row["samples"]), *errors, seconds(row.get("recursive_seconds"))))

@@ -8,13 +8,8 @@ Nothing here looks at the test set before the model is final.
 from __future__ import annotations
 
 import datetime
-import hashlib
-import importlib.metadata
 import json
-import os
-import platform
 import statistics
-import subprocess
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -26,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from pcarann.arrays import place_of, to_host
+from pcarann.benchmark.machine import gpu_name, machine_facts
 from pcarann.benchmark.settings import ADAPTATION, BASELINES, PROBLEMS, Adaptation, Problem, Variant
 from pcarann.conformal import Calibration, Method
 from pcarann.files import atomic_writer
@@ -209,8 +205,16 @@ def record_name(record: Record) -> str:
         )
         left_out = (None, None, f"n{record['sizes'][0]}", "noise0")
         told = [part for part, usual in zip(details, left_out, strict=True) if part and part != usual]
-        what = "-".join(["best", *("".join(c if c.isalnum() else "_" for c in part) for part in told)])
+        what = "-".join(["best", *map(_plain, told)])
+    if record.get("way", "best") != "best":
+        what += f"-{record['way']}"
+    if record["kind"] == "noisy":
+        what += f"-noise{_plain(format(record['noise'], 'g'))}"
     return f"{record['problem']}-{what}-{record['place']}"
+
+
+def _plain(name: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in name)
 
 
 def read_records(folder: Path) -> list[Record]:
@@ -383,55 +387,12 @@ def _header(kind: str, problem: Problem, device: str | None) -> Record:
     return {
         "kind": kind,
         "problem": problem.name,
-        "place": "cpu" if device in (None, "cpu") else _gpu_name(device).lower().replace(" ", "-"),
+        "place": "cpu" if device in (None, "cpu") else gpu_name(device).lower().replace(" ", "-"),
         "quick": problem != PROBLEMS[problem.name],
         "sizes": [problem.n_train, problem.n_calibration, problem.n_test],
         "members": problem.n_members,
         "widths": problem.widths,
         "seeds": {"data": DATA_SEED, "model": MODEL_SEED},
-        "machine": _machine(device),
+        "machine": machine_facts(device),
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
-
-
-def _machine(device: str | None) -> Record:
-    packages = ("pcarann", "numpy", "scipy", "scikit-learn")
-    return {
-        "processor": platform.processor() or platform.machine(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "accelerator": None if device in (None, "cpu") else _gpu_name(device),
-        "python": platform.python_version(),
-        "versions": {name: _version(name) for name in packages},
-        "commit": _commit(),
-        "sources": _digest_of_sources(),
-    }
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
-
-
-def _commit() -> str:
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return "unknown"
-
-
-def _digest_of_sources() -> str:
-    """Identify the code where there is no repository: SHA-256 over the package's modules."""
-    digest = hashlib.sha256()
-    root = Path(__file__).parent.parent
-    for path in sorted(root.rglob("*.py")):
-        digest.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def _gpu_name(device: str | None) -> str:
-    import torch
-
-    return str(torch.cuda.get_device_name(device)).removeprefix("NVIDIA ")

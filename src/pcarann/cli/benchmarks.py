@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,7 @@ def _demo_rows(found: Any) -> list[tuple[str, str, str]]:
 @click.option(
     "--baselines",
     is_flag=True,
-    help="Also train DeepONet, FNO, PCA–NN and kernel ridge; with --best, FNO on symmetry copies.",
+    help="Also train DeepONet, FNO, PCA–NN and kernel ridge; with --best, FNO on symmetry copies, all on noisy inputs.",
 )
 @click.option(
     "--budget",
@@ -146,8 +147,9 @@ def _check_combination(context: click.Context, best: bool, baselines: bool) -> N
 def _run_best(
     names: Iterable[str], folder: Path, *, budget: float | None, quick: bool, **options: Any
 ) -> Iterator[Path]:
-    """Run the best models; then, where there is a budget, FNO with their symmetry."""
+    """Run the best models; then, where there is a budget, FNO with their symmetry and all methods with noise."""
     from pcarann.benchmark.best import reproduce_best, run_symmetric_baseline
+    from pcarann.benchmark.noise import NOISES, OTHERS, run_noisy
     from pcarann.benchmark.runner import write_record
     from pcarann.benchmark.settings import PROBLEMS as SETTINGS
 
@@ -155,3 +157,5 @@ def _run_best(
     yield from reproduce_best(problems, folder, quick=quick, **options)
     for problem in problems if budget is not None else ():
         yield write_record(folder, run_symmetric_baseline(problem, "fno", budget=budget, quick=quick, **options))
+        for method, noise in product(OTHERS, NOISES) if problem.name == "backward_heat" else ():
+            yield write_record(folder, run_noisy(problem, method, noise, budget=budget, quick=quick, **options))

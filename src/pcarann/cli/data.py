@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from pcarann.cli.models import model_facts
-from pcarann.cli.options import PROBLEMS, device_option, json_option
+from pcarann.cli.options import PROBLEMS, device_option, json_option, load_surrogate
 from pcarann.cli.output import show
 from pcarann.files import check_target
 
@@ -19,17 +19,23 @@ __all__ = ["describe", "generate"]
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--picture", type=click.Path(path_type=Path), help="Of a model: draw what of an input counts (.png, .svg, .pdf)."
+)
 @json_option
-def describe(file: Path, as_json: bool) -> None:
+def describe(file: Path, picture: Path | None, as_json: bool) -> None:
     """Say what is in a data file or a model file."""
     from pcarann.problems import readers
 
     if file.suffix.lower() in readers.ENDINGS:
+        if picture:
+            raise click.UsageError("--picture belongs to a model file.")
         show(readers.describe(file), as_json, str(file))
         return
-    from pcarann.storage import load
-
-    show({**model_facts(load(file)), "bytes": os.path.getsize(file)}, as_json, str(file))
+    model = load_surrogate(file)
+    if picture:
+        model.sensitivity_.draw(picture)
+    show({**model_facts(model), "bytes": os.path.getsize(file)}, as_json, str(file))
 
 
 @click.command()

@@ -16,6 +16,7 @@ from pcarann.cli.options import (
     device_option,
     duration,
     json_option,
+    load_surrogate,
     model_argument,
     number_or_pair,
 )
@@ -64,8 +65,9 @@ __all__ = ["adapt", "calibrate", "evaluate", "fit", "model_facts", "predict"]
     default="0",
     show_default=True,
     callback=number_or_pair,
-    help="Power of the latents' weights, or learned.",
+    help="Power of the latents' weights, learned, or channels.",
 )
+@click.option("--channels", is_flag=True, help="The first axis of an input counts channels: a PCA for each.")
 @click.option("--auto", is_flag=True, help="Choose all of these by validation; only --seed and --budget count then.")
 @click.option(
     "--budget", default="60s", show_default=True, callback=duration, help="Longest search of --auto, such as 5m."
@@ -85,6 +87,7 @@ def fit(
     regressor: Any,
     linear: bool,
     relevance: Any,
+    channels: bool,
     auto: bool,
     budget: float,
     refine_ridge: float,
@@ -109,6 +112,7 @@ def fit(
             regressor=regressor,
             linear=linear,
             relevance=relevance,
+            channels=channels,
             refine_ridge=refine_ridge,
             random_state=seed,
             device=device,
@@ -148,12 +152,10 @@ def predict(
     as_json: bool,
 ) -> None:
     """Predict the output fields of the inputs in DATA."""
-    from pcarann.storage import load
-
     if output.suffix not in (".npz", ".npy") or (output.suffix == ".npy" and (std or alpha is not None)):
         raise click.UsageError("-o must end in .npz, or in .npy where the mean alone is written.")
     check_output(output, data, model)
-    fitted = load(model, device)
+    fitted = load_surrogate(model, device)
     a = data.fields()
     start = time.perf_counter()
     with busy(f"Predicting {len(a)} samples"):
@@ -192,9 +194,8 @@ def evaluate(
 ) -> None:
     """Compare predictions with the outputs in DATA."""
     from pcarann.metrics import coverage, mean_width, relative_l2
-    from pcarann.storage import load
 
-    fitted = load(model, device)
+    fitted = load_surrogate(model, device)
     a, u = data.pair()
     record = fitted._require_fitted()
     with busy(f"Evaluating {len(a)} samples"):
@@ -230,10 +231,8 @@ def evaluate(
 @json_option
 def calibrate(model: Path, data: Source, output: Path | None, as_json: bool) -> None:
     """Calibrate the intervals of MODEL on samples that were used for nothing else."""
-    from pcarann.storage import load
-
     check_output(output or model, data)
-    fitted = load(model)
+    fitted = load_surrogate(model)
     a, u = data.pair()
     with busy(f"Calibrating on {len(a)} samples"):
         fitted.calibrate(a, u)
@@ -255,10 +254,9 @@ def calibrate(model: Path, data: Source, output: Path | None, as_json: bool) -> 
 def adapt(model: Path, data: Source, output: Path | None, as_json: bool) -> None:
     """Adapt the readout of MODEL to new samples by recursive least squares."""
     from pcarann.metrics import relative_l2
-    from pcarann.storage import load
 
     check_output(output or model, data)
-    fitted = load(model)
+    fitted = load_surrogate(model)
     a, u = data.pair()
     with busy(f"Adapting to {len(a)} samples"):
         before = relative_l2(fitted.predict(a), u)
@@ -305,6 +303,8 @@ def model_facts(model: Any) -> dict[str, Any]:
     else:
         facts |= {"widths": list(model.widths), "scales": list(model.scales_)}
         facts["energy_scales"] = list(model.energy_scales_)
+    if model.channels:
+        facts["channel_shares"] = [float(share) for share in model.sensitivity_.channels]
     if model.symmetry is not None:
         facts["symmetry"] = repr(model.symmetry)
     if fitted.refinement:

@@ -20,11 +20,23 @@ __all__ = [
     "device_option",
     "duration",
     "json_option",
+    "load_surrogate",
     "model_argument",
     "number_or_pair",
 ]
 
 PROBLEMS = ("burgers", "darcy", "navier_stokes", "backward_heat")
+
+
+def load_surrogate(path: Path, device: str | None = None) -> Any:
+    """Load the model of a command."""
+    from pcarann.marching import Marching
+    from pcarann.storage import load
+
+    model = load(path, device)
+    if isinstance(model, Marching):
+        raise click.UsageError(f"{path} holds a Marching model, which the commands do not know: use it from Python.")
+    return model
 
 
 def sample_range(_: click.Context, option: click.Parameter, text: str | None) -> slice | None:
