@@ -33,7 +33,8 @@ _MIB = 2.0**20
 def report(records: Iterable[Record]) -> str:
     """All tables of one run."""
     listed = list(records)
-    parts = [_heading(listed[0]), _stage_table(listed), _adaptation_table(listed), _prediction_table(listed)]
+    parts = [_heading(listed[0]), _stage_table(listed), _refinement_table(listed)]
+    parts += [_adaptation_table(listed), _prediction_table(listed)]
     if any("peers" in record for record in listed):
         parts += [_peer_table(listed), _verdict(listed)]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -80,6 +81,26 @@ def _stage_table(records: list[Record]) -> str:
             )
     heads = ("problem", "stage", "ours, s", "ours / floor", "literal / ours", "paper's A6000 / ours")
     return _table((*heads, "ours, peak MiB", "peak, literal / ours"), rows)
+
+
+def _refinement_table(records: list[Record]) -> str:
+    """The cost of one value of J: what a search costs also depends on where it stops."""
+    rows = []
+    for record, found in _with_stage(records, "bfgs"):
+        sides = [_an_evaluation(found["ours"]), _an_evaluation(found.get("literal", {}))]
+        counts = [
+            side.get("refinement", {}).get("evaluations", "–") for side in (found["ours"], found.get("literal", {}))
+        ]
+        ours = f"{sides[0]:.3g}" if sides[0] else "–"
+        rows.append((PROBLEMS[record["problem"]].title, *map(str, counts), ours, _ratio(sides[1], sides[0])))
+    heads = ("problem", "values of J, ours", "values of J, literal", "ours, s a value", "literal / ours, a value")
+    return _table(heads, rows)
+
+
+def _an_evaluation(side: Record) -> float | None:
+    """Seconds of the refinement over the values of J, gradients included."""
+    count = side.get("refinement", {}).get("evaluations")
+    return side["stages"]["refinement"] / count if count else None
 
 
 def _adaptation_table(records: list[Record]) -> str:

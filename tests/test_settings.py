@@ -20,7 +20,10 @@ TURNS = Symmetry.dihedral()
         (dict(linear=1), "linear must be True or False, got 1."),
         (dict(linear="yes"), "linear must be True or False, got 'yes'."),
         (dict(linear=None), "linear must be True or False, got None."),
-        (dict(relevance="known"), "relevance must be a power, 'learned', 'channels' or an array of weights, got 'known'."),
+        (
+            dict(relevance="known"),
+            "relevance must be a power, 'learned', 'channels' or an array of weights, got 'known'.",
+        ),
         (dict(relevance=3.5), "relevance must be a number at least -3 and at most 3, got 3.5."),
         (dict(relevance=None), "relevance must be a number at least -3 and at most 3, got None."),
         (dict(relevance=True), "relevance must be a number at least -3 and at most 3, got True."),

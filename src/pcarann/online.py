@@ -130,9 +130,11 @@ class Dual:
         start = 0
         for block in self.blocks:
             stop = start + block.shape[0]
-            total = total + block.T @ matrix[start:stop, :]
+            total = (
+                total + matrix[start:stop, :].T @ block
+            )  # BLAS is a third faster with the few outputs along its rows
             start = stop
-        return total
+        return total.T
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ _ACCURATE_CONDITION = 1e6
 _REFINEMENT_STEPS = 6
 _EXACT_CONDITION, _STREAM_REFINEMENT_STEPS = 1e8, 2
 _LEAST_SHIFT = 2.0  # times eps times the trace of HᵀH
-_REFINED_TO = 1e-12
+_REFINED_TO = 1e-10
 _PROBES, _PROBE_STEPS = 4, 2
 
 
@@ -235,17 +235,22 @@ def _refined_cholesky(factor: RidgeFactor, features: Array, targets: Array) -> A
     norm = place_of(H).xp.linalg.vector_norm
     solution = factor.solve(Y if factor.dual else H.T @ Y)
     if factor.condition <= _ACCURATE_CONDITION:
-        return H.T @ solution if factor.dual else solution
+        return _combined(H, solution) if factor.dual else solution
     rate = 0.0
     for _ in range(_REFINEMENT_STEPS):
-        missed = Y - H @ (H.T @ solution if factor.dual else solution)
+        missed = Y - _combined(H.T, _combined(H, solution) if factor.dual else solution)
         step = factor.solve((missed if factor.dual else H.T @ missed) - factor.ridge * solution)
         solution += step
         size = float(norm(step)) / (float(norm(solution)) or 1.0)
         rate = rate or size
         if size * rate <= _REFINED_TO:
-            return H.T @ solution if factor.dual else solution
+            return _combined(H, solution) if factor.dual else solution
     return None
+
+
+def _combined(H: Array, coefficients: Array) -> Array:
+    """HᵀB, as (BᵀH)ᵀ: BLAS is a third faster with the few outputs along its rows."""
+    return (coefficients.T @ H).T
 
 
 def _svd_readout(features: Array, targets: Array) -> tuple[Array, ReadoutReport]:
