@@ -126,3 +126,23 @@ def test_sensitivity_is_drawn_for_every_kind_of_grid(tmp_path, shape):
     model.fit(inputs, inputs.reshape(30, -1)[:, :2])
     model.sensitivity_.draw(tmp_path / "shown.png")
     assert (tmp_path / "shown.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_a_constant_channel_does_no_harm(three):
+    inputs = three[0].copy()
+    inputs[:, 0] = 5.0
+    options = {**FEW, "n_components": (3, 6), "channels": True, "relevance": "channels"}
+    with pytest.warns(UserWarning, match="rank 1"):
+        model = PCARaNN(**options).fit(inputs, three[1])
+    assert np.isfinite(model.sensitivity_.weights).all()
+    assert model.sensitivity_.channels.argmax() == 1
+
+
+def test_channels_are_not_smoothed_into_each_other(three):
+    with pytest.raises(ValueError, match="one of which counts channels here"):
+        PCARaNN(**FEW, channels=True, smoothing=0.05).fit(*three)
+
+
+def test_channels_belong_to_the_fit_and_not_to_the_parameter(three):
+    model = PCARaNN(**FEW).fit(*three).set_params(channels=True)
+    assert model.sensitivity_.channels is None

@@ -3,7 +3,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from pcarann import Marching, PCARaNN, load
+from pcarann import Marching, ModelFileError, PCARaNN, load
 from pcarann.metrics import coverage, relative_l2
 
 POINTS = np.linspace(0, 6, 16)
@@ -310,3 +310,19 @@ def test_an_unfitted_model_is_not_saved(tmp_path):
     with pytest.raises(NotFittedError):
         Marching(STEP).save(tmp_path / "m")
     assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"step": 1, "first": 0, "window": 0, "floor": None},
+        {"step": 1, "first": 0, "window": 6, "floor": 1.0},
+        {"step": "x", "first": 0, "window": 6, "floor": None},
+        [1, 2],
+    ],
+)
+def test_a_file_whose_marching_makes_no_sense_is_refused(fitted, tmp_path, monkeypatch, broken):
+    monkeypatch.setattr("pcarann.storage._describe_marching", lambda model, tensors: broken)
+    fitted.save(tmp_path / "m")
+    with pytest.raises(ModelFileError):
+        load(tmp_path / "m")

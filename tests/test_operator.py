@@ -131,6 +131,15 @@ def test_ridge_reaches_the_readout(pairs):
     assert np.linalg.norm(damped.readout) < np.linalg.norm(plain.readout)
 
 
+def test_arrays_of_parameters_are_copied(pairs):
+    weights, relevance = np.ones(40), np.ones(3)
+    model = small(n_components=3, quadrature=(weights, None), relevance=relevance).fit(*pairs[:60])
+    before = model.predict(pairs.inputs[60:])
+    weights *= 2
+    relevance *= 2
+    assert np.array_equal(model.predict(pairs.inputs[60:]), before)
+
+
 def test_quadrature_reaches_both_pcas(pairs):
     a, u = pairs[:100]
     weights = (np.linspace(1, 2, 40), np.linspace(1, 3, 80).reshape(2, 40))
@@ -327,6 +336,7 @@ def test_clipped_ranks_and_skipped_refinement_warn_once_each():
     assert sum("too few to refine" in m for m in messages) == 1
     assert sum("4 inputs have rank 3" in m for m in messages) == 1
     assert sum("4 outputs have rank 3" in m for m in messages) == 1
+    assert all(w.filename == __file__ for w in caught)
 
 
 def test_one_feature_and_one_output_work():

@@ -167,3 +167,25 @@ def test_residual_is_the_norm_of_what_the_modes_miss():
     pca, _ = fit_pca(fields, 4)
     missed = np.linalg.norm(fields - pca.decode(pca.encode(fields)), axis=1)
     assert np.allclose(pca.residual(fields, pca.encode(fields)), missed, rtol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(40, 300), (300, 40)], ids=["wide", "tall"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_blocks_and_a_choice_of_samples_change_nothing(backend, monkeypatch, shape, weighted):
+    """Few numbers at a time, so that there are many blocks."""
+    fields = 3.0 + np.random.default_rng(0).normal(size=shape) @ np.diag(np.linspace(2, 1, shape[1]))
+    weights = np.linspace(1, 2, shape[1]) if weighted else None
+    among = np.random.default_rng(1).permutation(shape[0])[: shape[0] - 7]
+    expected, latents = fit_pca(fields[among], 6, weights=weights)
+    monkeypatch.setattr("pcarann.pca._BLOCK", 500)
+    monkeypatch.setattr("pcarann.pca._CUT", 7)
+    put = None if weights is None else backend(weights)
+    pca, found = fit_pca(backend(fields), 6, among=backend(among), weights=put)
+    assert np.allclose(to_host(pca.mean), expected.mean, rtol=0, atol=1e-13)
+    assert np.allclose(to_host(pca.modes), expected.modes, rtol=0, atol=1e-10)
+    assert np.allclose(to_host(found), latents, rtol=0, atol=1e-10)
+    assert pca.energy == pytest.approx(expected.energy)
+    assert np.allclose(to_host(pca.encode(backend(fields))), expected.encode(fields), rtol=0, atol=1e-10)
+    assert np.allclose(to_host(pca.decode(found)), expected.decode(latents), rtol=0, atol=1e-10)
+    residual = pca.residual(backend(fields[among]), found)
+    assert np.allclose(to_host(residual), expected.residual(fields[among], latents), rtol=0, atol=1e-9)

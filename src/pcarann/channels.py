@@ -37,11 +37,12 @@ def fit_channels(
     size = int(fields.shape[1]) // channels
     parts = [slice(c * size, (c + 1) * size) for c in range(channels)]
     options: dict[str, Any] = {"among": among, "grid": (size,), "name": name}
-    found = [
-        fit_pca(fields[:, part], n_components, weights=None if weights is None else weights[part], **options)
-        for part in parts
-    ]
-    pcas = [pca for pca, _ in found]
+    pcas, latents = [], []
+    for part in parts:
+        mine = None if weights is None else weights[part]
+        pca, codes = fit_pca(fields[:, part], n_components, weights=mine, **options)
+        pcas.append(pca)
+        latents.append(codes)
     modes = place.zeros(sum(pca.n_components for pca in pcas), int(fields.shape[1]))
     row = 0
     for pca, part in zip(pcas, parts, strict=True):
@@ -55,7 +56,7 @@ def fit_channels(
         grid=grid,
         weights=weights,
     )
-    return whole, xp.concat([latents for _, latents in found], axis=1)
+    return whole, xp.concat(latents, axis=1)
 
 
 def channel_sizes(pca: PCA) -> list[int]:

@@ -9,7 +9,8 @@ training field,
 
 but no more than are allowed, and none where new fields miss less than twice as much as training fields do. Along the
 new modes the training outputs have the coordinate 0: what they really had there was missed by the old basis too, and
-is no larger than the right-hand side.
+is no larger than the right-hand side. So have samples that were taken in before a mode joined, which can be more where
+the number of modes was cut short: give all new samples in one call where they are few.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def choose_length(x: Array, y: Array, latent: Latent, ridge: float = 0.0) -> tup
             error = spectrum.loo(chosen)
             handicapped = error * (1.01 if chosen < _NEAR_ROUNDING * rows else 1.0)
             if handicapped < least:
-                least, best = handicapped, (length, chosen, error)
+                least, best = error, (length, chosen, error)
     return best
 
 

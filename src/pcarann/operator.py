@@ -303,6 +303,8 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def partial_fit(self, X: Array, y: Array) -> PCARaNN:
         """Adapt the readout to new samples by recursive least squares; PCAs and random layers stay.
 
+        With `adapt_modes` the output PCA grows where the new outputs need it.
+
         On a model that is not fitted yet, this is `fit`.
         """
         if not hasattr(self, "_fitted"):
@@ -413,7 +415,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """What of an input counts, by latent, channel and point; print it, or `draw` it."""
         fitted = self._attribute("sensitivity_")
         pca, latent = fitted.ensemble.input_pca, fitted.feature_map.latent
-        return Sensitivity.of(pca, latent, fitted.training_x, channels=self.channels)
+        return Sensitivity.of(pca, latent, fitted.training_x, channels=fitted.channels)
 
     @property
     def refinement_(self) -> Refinement | None:

@@ -184,13 +184,15 @@ class _Centred:
 
     @classmethod
     def of(cls, fields: Array, among: Array | None, root: Array | None) -> _Centred:
-        """Centre the chosen fields."""
+        """Centre the chosen fields. Many samples of few values are gathered at once; of few samples only blocks are."""
         place = place_of(fields)
+        if among is not None and among.shape[0] > fields.shape[1]:
+            fields, among = place.xp.take(fields, among, axis=0), None
         centred = cls(fields, among, place.zeros(fields.shape[1]), None)
         if among is None:
             return replace(centred, mean=place.xp.mean(fields, axis=0), root=root)
-        for rows, values, mean in centred._over_blocks(lambda block, *_: place.xp.mean(block, axis=0)):
-            centred.mean[values] += mean * ((rows.stop - rows.start) / centred.shape[0])
+        for _, values, mean in centred._over_blocks(lambda block, *_: place.xp.mean(block, axis=0)):
+            centred.mean[values] = mean
         return replace(centred, root=root)
 
     @property
@@ -378,7 +380,7 @@ def _warn_if_clipped(rank: int, n_components: int | float, fields: Array, name: 
         warnings.warn(
             f"n_components={n_components} was asked for, but the {fields.shape[0]} {name} have rank {rank}: "
             f"using {rank} modes.",
-            stacklevel=6,  # where the user called fit
+            stacklevel=7,  # where the user called fit
         )
 
 

@@ -34,6 +34,7 @@ from pcarann.kernel import choose_length, matern52, median_distance, squared_dis
 __all__ = ["channel_weights", "learned_metric", "power_weights", "whitening"]
 
 POWER = 0.4
+_LEAST_SHARE = 1e-6  # of the largest slope, so that no channel is lost for good
 _ROUNDS = 12  # of the weights of channels, at most
 _POINTS = 300  # samples over which gradients are averaged
 # Of the samples: with a ridge nearer to the rounding of k the metric would be a matter of chance.
@@ -104,7 +105,7 @@ def channel_weights(x: Array, y: Array, *, sizes: Sequence[int]) -> Array:
         energies = [float(xp.sum(slopes[part])) for part in parts]
         trial = weights + 0.0
         for part, energy in zip(parts, energies, strict=True):
-            trial[part] *= (energy / (max(energies) or 1.0)) ** POWER
+            trial[part] *= max(energy / (max(energies) or 1.0), _LEAST_SHARE) ** POWER
         length, ridge, error = choose_length(x, y, Latent(trial))
         if not error < least:
             break

@@ -4,7 +4,8 @@ The first layer, or the kernel, is given z = Rᵀ F(a) with the metric R (weight
 
     weights    |R_j| s_j, row j of R times the spread of latent j over the training inputs
     channels   E‖R_cᵀ F_c(a)‖² / Σ_c' E‖R_c'ᵀ F_c'(a)‖²: the share of channel c in what is seen of the training inputs
-    map        ‖∂z/∂a_i‖ s_i = |Rᵀ φ_i| s_i at grid value i, φ_i being column i of the modes and s_i its spread
+    map        ‖∂z/∂a_i‖ s_i = |Rᵀ φ_i| w_i s_i at grid value i, φ_i being column i of the modes, w_i its quadrature
+               weight and s_i its spread; inputs that were smoothed count as smoothed
 
 Each is the size of what is seen when the input changes as much as the training inputs do, so that units do not count.
 The metric is what `relevance` asked for. Where it was learned, this is what was found to matter.

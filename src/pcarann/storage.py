@@ -84,7 +84,7 @@ def load(path: str | os.PathLike[str], device: str | None = None) -> Any:
         model = _rebuild(_upgraded(description, tensors), tensors, place)
         model.device = device
         return _rebuild_marching(description.get("marching"), model, tensors)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RuntimeError) as error:
         raise ModelFileError(f"{os.fspath(path)} does not describe a model: {error}.") from error
 
 
@@ -167,6 +167,7 @@ def _describe(model: PCARaNN, fitted: Fitted) -> tuple[dict[str, Any], Tensors]:
         "map": _describe_map(fitted, tensors),
         "symmetry": _describe_symmetry(model.symmetry, fitted, tensors),
         "samples": fitted.samples,
+        "channels": fitted.channels,
         "ridge": fitted.ridge,
         "smoothing": (fitted.smoothing.width, fitted.smoothing.periodic),
         "energy_scales": fitted.energy_scales,
@@ -237,9 +238,12 @@ def _rebuild_marching(described: dict[str, Any] | None, model: PCARaNN, tensors:
     if made._window < 1 or made.step < 1 or model.input_pca_.grid != model.output_pca_.grid:
         raise ValueError("its step cannot be marched")
     if described["floor"] is not None:
+        pooled, largest = (tensors[f"marching.{name}"] for name in ("pooled", "largest"))
+        floor, scores = float(described["floor"]), made._window * int(model.output_pca_.mean.shape[0])
+        if not (largest.ndim == 1 and largest.size and pooled.shape == (largest.size * scores,) and 0 < floor < np.inf):
+            raise ValueError("its calibration does not fit its window")
         place = model.ensemble_.place
-        pooled, largest = (place.put(tensors[f"marching.{name}"]) for name in ("pooled", "largest"))
-        made._calibration = Calibration(pooled, largest, float(described["floor"]))
+        made._calibration = Calibration(place.put(pooled), place.put(largest), floor)
     return made
 
 
@@ -298,6 +302,7 @@ def _rebuild(description: dict[str, Any], tensors: Tensors, place: Place) -> PCA
         energy_scales=None if energy_scales is None else (float(energy_scales[0]), float(energy_scales[1])),
         smoothing=_rebuild_smoothing(description["smoothing"], input_pca.grid),
         copied=copied,
+        channels=bool(description.get("channels", False)),
         refinement=None if refinement is None else Refinement(**_tupled(refinement)),
         seconds=dict(description["seconds"]),
         reach=Reach(float(description["reach"][0]), float(description["reach"][1])),

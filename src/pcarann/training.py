@@ -69,6 +69,8 @@ class Fitted:
     """What was done to the inputs before all else"""
     copied: tuple[int, ...] = (0,)
     """Elements of the group whose copies were fitted"""
+    channels: bool = False
+    """Whether the first axis of an input counts channels"""
     adaptation: Adaptation | None = None
     n_adapted: int = 0
     calibration: Calibration | None = None
@@ -89,13 +91,13 @@ class Fitted:
         return first, second
 
     def extended(self, outputs: Array, most: int) -> Fitted:
-        """The same model on an output basis that has grown for new (samples, values) outputs, by `most` modes at most.
-
-        Copies of the outputs under the symmetry count as outputs of their own.
-        """
+        """The same model on an output basis that has grown for new (samples, values) outputs, by `most` at most."""
         ensemble, group = self.ensemble, self.ensemble.group
-        moved = [outputs, *(group.move_outputs(outputs, g) for g in self.copied[1:] if group is not None)]
-        pca = extended(ensemble.output_pca, ensemble.place.xp.concat(moved, axis=0), most, self.samples)
+        count = len(self.copied)
+        if group is not None and count > 1:  # each once more, moved by one element
+            moved = [group.move_outputs(outputs[i::count, :], g) for i, g in enumerate(self.copied)]
+            outputs = ensemble.place.xp.concat([outputs, *moved], axis=0)
+        pca = extended(ensemble.output_pca, outputs, most, self.pca_samples)
         count = pca.n_components - ensemble.output_pca.n_components
         if not count:
             return self
@@ -106,6 +108,11 @@ class Fitted:
             y=with_zero_columns(self.y, count),
             adaptation=None if self.adaptation is None else self.adaptation.widened(count),
         )
+
+    @property
+    def pca_samples(self) -> int:
+        """Samples that the PCAs were fitted to: the inner ones, where the scales were refined."""
+        return self.samples if self.refinement is None else _inner_count(self.samples)
 
     @property
     def training_x(self) -> Array:
@@ -146,7 +153,7 @@ def train(
         tick(f"PCA of the {name}", side, 2)
         weights = check_weights(settings.quadrature[side], f"quadrature[{side}]", grids[side], place)
         orbit = _Orbit.of(group, settings, side)
-        channels = _channel_count(grids[side]) if settings.channels and not side else 1
+        channels = _channel_count(grids[side], settings.smoothing) if settings.channels and not side else 1
         fit = partial(
             fit_channels, channels, n_components=settings.components[side], grid=grids[side], weights=weights, name=name
         )
@@ -181,11 +188,16 @@ def train(
         clock.seconds,
         Reach.of(pcas[0], inputs, x[:samples, :], order),
         copied=_Orbit.of(group, settings, 0).elements,
+        channels=settings.channels,
     )
 
 
-def _channel_count(grid: tuple[int, ...]) -> int:
+def _channel_count(grid: tuple[int, ...], smoothing: float) -> int:
     """Channels of an input grid, or a refusal."""
+    if smoothing and len(grid) == 2:
+        raise ValueError(
+            "smoothing runs along the last two axes of the inputs, one of which counts channels here: leave it at 0."
+        )
     if len(grid) < 2:
         shape = ("samples", *grid)
         raise ValueError(
@@ -278,7 +290,7 @@ def _relevance(wanted: Any, x: Array) -> Array | None:
             f"relevance has shape {wanted.shape}, but the inputs have {x.shape[1]} latents: "
             f"({x.shape[1]},) or ({x.shape[1]}, {x.shape[1]}) fits."
         )
-    return place_of(x).put(wanted)
+    return place_of(x).put(wanted.copy())
 
 
 def _feature_map(
@@ -320,8 +332,12 @@ def _refinement_rows(x: Array, y: Array, samples: int, count: int) -> tuple[Arra
 def _inner_samples(n: int, seed: int) -> tuple[list[int], list[int]]:
     """Split the samples at random: inner training subset, validation subset."""
     order = permutation(n, seed=seed, stream=_SPLIT_STREAM)
-    count = min(round(INNER_SHARE * n), n - 1)
+    count = _inner_count(n)
     return sorted(order[:count]), sorted(order[count:])
+
+
+def _inner_count(n: int) -> int:
+    return min(round(INNER_SHARE * n), n - 1)
 
 
 def _fit_pca_on(

@@ -98,7 +98,7 @@ def check_weights(value: Any, name: str, grid: tuple[int, ...], place: Place) ->
     """Return quadrature weights as a (values,) vector; None stays None."""
     if value is None:
         return None
-    weights = np.asarray(to_host(value), dtype=np.float64)
+    weights = np.array(to_host(value), dtype=np.float64)
     if weights.shape != grid:
         raise ValueError(f"{name} must have the shape of one field, {grid}, found {weights.shape}.")
     if not (np.isfinite(weights).all() and (weights > 0).all()):

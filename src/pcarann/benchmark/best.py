@@ -181,6 +181,11 @@ def _direct(model: Model) -> Model:
     return _changed(symmetry=symmetry_of("navier_stokes").using(fit=8, predict=16))(_step(model))
 
 
+def _from_history(model: Model, **parameters: Any) -> Model:
+    """One map from all ten snapshots to the whole window."""
+    return _changed(**parameters)(_direct(model))
+
+
 _SYMMETRY = {
     "without symmetry": _changed(symmetry=None),
     "symmetry in the fit alone": _unmoved("predict"),
@@ -211,6 +216,10 @@ ABLATIONS: dict[str, dict[str, Change]] = {
         "energy-matched scales": _changed(scales="energy"),
         "kernel": _changed(regressor="kernel", ridge="gcv"),
         "last snapshot to all ten, no marching": _direct,
+        "ten snapshots to all ten, joint PCA": _from_history,
+        "ten snapshots to all ten, weighted channels": partial(
+            _from_history, n_components=(25, 250), channels=True, relevance="channels"
+        ),
     },
     "backward_heat": {
         **_SYMMETRY,
@@ -311,9 +320,10 @@ def run_best(
     model = best_model(problem.name, quick=quick)
     if change:
         model = ABLATIONS[problem.name][change](model)
-    whole = problem.name == "navier_stokes" and not isinstance(model, Marching)
-    parts = [_last_snapshot(part) if whole else part for part in (train, calibration, test)]
+    last = change == "last snapshot to all ten, no marching"
+    parts = [_last_snapshot(part) if last else part for part in (train, calibration, test)]
     seconds = _timed_fit(model, parts[0], device)
+    shares = None if isinstance(model, Marching) else model.sensitivity_.channels
     begun = time.perf_counter()
     mean, std = model.predict(parts[2].inputs, return_std=True)
     predicting = time.perf_counter() - begun
@@ -329,6 +339,7 @@ def run_best(
         "error_std": float(errors.std()),
         "seconds": seconds,
         "predict_seconds": predicting,
+        "channel_shares": None if shares is None else shares.tolist(),
     }
     record["seeds"] = {"data": seed, "model": 0}
     if intervals:

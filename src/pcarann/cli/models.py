@@ -56,7 +56,7 @@ __all__ = ["adapt", "calibrate", "evaluate", "fit", "model_facts", "predict"]
     default="0",
     show_default=True,
     callback=number_or_pair,
-    help="Ridge of the readout; 0 is least squares; gcv or loo choose it.",
+    help="Ridge of the readout; 0 is least squares; gcv, loo or refined choose it.",
 )
 @click.option("--regressor", type=click.Choice(["random", "kernel"]), default="random", show_default=True)
 @click.option("--linear", is_flag=True, help="Put a linear term beside the features.")
@@ -303,7 +303,7 @@ def model_facts(model: Any) -> dict[str, Any]:
     else:
         facts |= {"widths": list(model.widths), "scales": list(model.scales_)}
         facts["energy_scales"] = list(model.energy_scales_)
-    if model.channels:
+    if fitted.channels:
         facts["channel_shares"] = [float(share) for share in model.sensitivity_.channels]
     if model.symmetry is not None:
         facts["symmetry"] = repr(model.symmetry)
