@@ -160,6 +160,7 @@ def _draw(record: Record, path: Path) -> None:
     """One panel per axis, PNG and SVG: measured points, and the floor dashed in the same colour."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import NullFormatter
 
     axes = record["axes"]
     figure = Figure(figsize=(4.2 * len(axes), 3.8), layout="constrained")
@@ -173,6 +174,7 @@ def _draw(record: Record, path: Path) -> None:
             panel.loglog(axis["sizes"], seconds, "o-", color=f"C{number}", label=label)
             panel.loglog(axis["sizes"], lowest, "--", color=f"C{number}", linewidth=0.8)
         panel.set(xlabel=name, ylabel="seconds (dashed: floor)")
+        panel.xaxis.set_minor_formatter(NullFormatter())
         panel.legend(fontsize="small")
     for suffix in (".png", ".svg"):
         figure.savefig(path.with_suffix(suffix), dpi=150)
