@@ -139,8 +139,8 @@ def test_noise_has_a_column_for_each_level_and_rows_for_what_was_run_with_it():
     table = best_tables.noise(RECORDS)
     assert table.header[2:] == ("No noise", "Noise 1 %", "Noise 5 %")
     assert table.rows == (
-        ("Backward heat", "none: the best model", "4.00e-3", "8.00e-3", DASH),
-        ("Backward heat", "kernel", DASH, DASH, "9.00e-3"),
+        ("Backward heat", BEST, "4.00e-3", "8.00e-3", DASH),
+        ("Backward heat", f"{BEST}, kernel", DASH, DASH, "9.00e-3"),
     )
 
 

@@ -165,7 +165,7 @@ def noise(records: Sequence[Record]) -> Table:
         for change in _changes(records, problem, noisy=True):
             runs = [one_per_seed(best_runs(records, problem.name, change=change, noise=level)) for level in levels]
             errors = (number(found[0]["error"] if found else None) for found in runs)
-            rows.append((problem.title, change or _UNCHANGED, *errors))
+            rows.append((problem.title, BEST if change is None else f"{BEST}, {change}", *errors))
         for method in OTHERS:
             others = [_noisy_error(records, problem, method, level) for level in levels]
             if any(error is not None for level, error in zip(levels, others, strict=True) if level):
@@ -196,7 +196,9 @@ def best_adaptation(records: Sequence[Record]) -> Table:
         for run in found[:1]:
             for row in (run["rows"][0], run["rows"][-1]):
                 errors = number(row["error_last"]), number(row["error_mean"])
-                rows.append((title, str(row["samples"]), *errors, seconds(row.get("recursive_seconds"))))
+                time = row.get("recursive_seconds")
+                where = f" ({place_title(run['place'])})" if time is not None else ""
+                rows.append((title, str(row["samples"]), *errors, f"{seconds(time)}{where}"))
     header = ("Method", "New samples", "Error at t = 30", "Mean error, t = 21–30", "Time of adaptation, s")
     note = (
         "Navier–Stokes, from t = 11–20 to t = 21–30. A step of the flow is the same at all times: marching needs less."
