@@ -18,7 +18,7 @@ from pcarann.features import HiddenLayers, Latent, RandomFeatures, anchor_featur
 from pcarann.group import Group
 from pcarann.kernel import KernelFeatures, landmark_features
 from pcarann.pca import PCA
-from pcarann.readout import Block, ReadoutReport, Sums, fit_readout, fit_streamed_readout
+from pcarann.readout import Block, ReadoutReport, Sums, fit_readout, fit_streamed_readout, transposed_product
 from pcarann.ridge import Criterion, choose_ridge, spectrum_of_rows, spectrum_of_sums
 
 __all__ = ["Ensemble", "Features", "KernelMap", "Member", "RandomMap", "fit_members", "resolve_ridge", "stream"]
@@ -96,7 +96,7 @@ class Member:
 
     def __call__(self, x: Array) -> Array:
         """Φ(x) = h(x)ᵀV for (samples, latent) rows."""
-        return (self.readout.T @ self.features(x).T).T  # BLAS is a third faster with the few outputs along its rows
+        return transposed_product(self.features(x).T, self.readout)
 
 
 @dataclass(frozen=True)
@@ -152,8 +152,7 @@ class Ensemble:
                 continue
             for g, mean in self._moved_parts(total):
                 fields[rows, :] += self._moved_back(mean[: rows.stop - rows.start, :], g)
-        if len(orbit) > 1:
-            fields /= len(orbit)
+            fields[rows, :] /= len(orbit)
         return fields
 
     def field_blocks(self, orbit: list[Array]) -> Iterator[tuple[slice, Array, Array]]:

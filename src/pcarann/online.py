@@ -31,7 +31,7 @@ from typing import Literal
 
 from pcarann.arrays import Array, Place, cholesky, place_of, solve_cholesky, solve_lower
 from pcarann.ensemble import Ensemble, Member, stream
-from pcarann.readout import Sums, fit_readout
+from pcarann.readout import Sums, fit_readout, transposed_product
 
 __all__ = ["Adaptation", "Dual", "Primal", "RecursiveLeastSquares", "Start", "batch_refit", "with_zero_columns"]
 
@@ -130,11 +130,9 @@ class Dual:
         start = 0
         for block in self.blocks:
             stop = start + block.shape[0]
-            total = (
-                total + matrix[start:stop, :].T @ block
-            )  # BLAS is a third faster with the few outputs along its rows
+            total = total + transposed_product(block, matrix[start:stop, :])
             start = stop
-        return total.T
+        return total
 
 
 @dataclass(frozen=True)

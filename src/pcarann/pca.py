@@ -386,10 +386,10 @@ def _warn_if_clipped(rank: int, n_components: int | float, fields: Array, name: 
 
 def _inverse_factor(gram: Array) -> Array | None:
     """Return L⁻¹ for LLᵀ = the Gram matrix of nearly orthonormal vectors; None where they are far from that."""
-    lower = cholesky(gram)
-    if lower is None or not float(place_of(gram).xp.min(place_of(gram).xp.linalg.diagonal(lower))) > 0.5:
+    place, lower = place_of(gram), cholesky(gram)
+    if lower is None or not float(place.xp.min(place.xp.linalg.diagonal(lower))) > 0.5:
         return None
-    return solve_lower(lower, place_of(gram).eye(gram.shape[0]))
+    return solve_lower(lower, place.eye(gram.shape[0]))
 
 
 def _orthonormal(matrix: Array) -> Array:

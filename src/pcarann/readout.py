@@ -38,6 +38,7 @@ __all__ = [
     "factorise_normal",
     "fit_readout",
     "fit_streamed_readout",
+    "transposed_product",
 ]
 
 Solver = Literal["cholesky", "qr", "svd"]
@@ -235,22 +236,22 @@ def _refined_cholesky(factor: RidgeFactor, features: Array, targets: Array) -> A
     norm = place_of(H).xp.linalg.vector_norm
     solution = factor.solve(Y if factor.dual else H.T @ Y)
     if factor.condition <= _ACCURATE_CONDITION:
-        return _combined(H, solution) if factor.dual else solution
+        return transposed_product(H, solution) if factor.dual else solution
     rate = 0.0
     for _ in range(_REFINEMENT_STEPS):
-        missed = Y - _combined(H.T, _combined(H, solution) if factor.dual else solution)
+        missed = Y - transposed_product(H.T, transposed_product(H, solution) if factor.dual else solution)
         step = factor.solve((missed if factor.dual else H.T @ missed) - factor.ridge * solution)
         solution += step
         size = float(norm(step)) / (float(norm(solution)) or 1.0)
         rate = rate or size
         if size * rate <= _REFINED_TO:
-            return _combined(H, solution) if factor.dual else solution
+            return transposed_product(H, solution) if factor.dual else solution
     return None
 
 
-def _combined(H: Array, coefficients: Array) -> Array:
-    """HᵀB, as (BᵀH)ᵀ: BLAS is a third faster with the few outputs along its rows."""
-    return (coefficients.T @ H).T
+def transposed_product(rows: Array, coefficients: Array) -> Array:
+    """HᵀB for rows H, as (BᵀH)ᵀ: BLAS is a third faster with the few outputs along its rows."""
+    return (coefficients.T @ rows).T
 
 
 def _svd_readout(features: Array, targets: Array) -> tuple[Array, ReadoutReport]:

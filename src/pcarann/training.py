@@ -93,9 +93,8 @@ class Fitted:
     def extended(self, outputs: Array, most: int) -> Fitted:
         """The same model on an output basis that has grown for new (samples, values) outputs, by `most` at most."""
         ensemble, group = self.ensemble, self.ensemble.group
-        count = len(self.copied)
-        if group is not None and count > 1:  # each once more, moved by one element
-            moved = [group.move_outputs(outputs[i::count, :], g) for i, g in enumerate(self.copied)]
+        if group is not None and len(self.copied) > 1:  # each once more, moved by one element
+            moved = [group.move_outputs(outputs[i :: len(self.copied), :], g) for i, g in enumerate(self.copied)]
             outputs = ensemble.place.xp.concat([outputs, *moved], axis=0)
         pca = extended(ensemble.output_pca, outputs, most, self.pca_samples)
         count = pca.n_components - ensemble.output_pca.n_components
