@@ -7,7 +7,7 @@ With N samples, M values a field, d latents in, e latents out, widths n₁ and n
 each product of an (a × b) and a (b × c) matrix counts 2abc, a symmetric product half of that, a Cholesky
 factorisation n³/3, a triangular solve with c columns n²c.
 
-    PCA          Gram  N²M or NM², the smaller     modes  2NMd (from the N × N Gram matrix only)     projection  2NMd
+    PCA          Gram  N²M, modes  2NMd where N ≤ M (latents are read off);  Gram  NM², projection  2NMd beyond
     member       W⁽¹⁾x  2N n₁ d     W⁽²⁾h⁽¹⁾  2N n₁ n₂     Gram  q²·max(N, p)     Cholesky  q³/3
                  two triangular solves  2q²e     HᵀB or HᵀY  2Npe
 
@@ -76,7 +76,7 @@ def pca(samples: int, values: int, components: int) -> Terms:
     product = 2.0 * samples * values * components
     wide = samples <= values
     gram = float(samples**2 * values if wide else samples * values**2)
-    return {"gram": gram, "modes": product if wide else 0.0, "projection": product}
+    return {"gram": gram, "modes" if wide else "projection": product}
 
 
 def features(samples: int, sizes: Sizes) -> Terms:
@@ -186,8 +186,8 @@ def adaptation(new: int, sizes: Sizes) -> Terms:
     return features(new, sizes) | residual | extension
 
 
-def gemm_rate(place: Place | None = None, *, size: int = 3000, repeats: int = 25) -> float:
-    """Floating-point operations per second of a float64 matrix product here, the median of many, all threads."""
+def gemm_rate(place: Place | None = None, *, size: int = 3000, repeats: int = 7) -> float:
+    """Floating-point operations per second of a float64 matrix product here, the median of several, all threads."""
     place = place_of(None) if place is None else place
     left, right = place.zeros(size, size) + 1.0 / 3.0, place.zeros(size, size) + 1.0 / 7.0
     seconds = []

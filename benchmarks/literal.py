@@ -27,6 +27,7 @@ from pcarann.arrays import place_of
 from pcarann.features import HiddenLayers
 from pcarann.operator import PCARaNN
 from pcarann.pca import _signs
+from pcarann.refine import GRADIENT_TOLERANCE, MOST_ITERATIONS
 from pcarann.scales import energy_matched_scale
 from pcarann.training import _inner_samples
 
@@ -194,15 +195,24 @@ class Refined:
     evaluations: int
 
 
-def refine(layers: HiddenLayers, x: Fields, y: Fields, n_inner: int, scales: Scales, ridge: float) -> Refined:
-    """BFGS on J from η = 0 with SciPy's finite differences and tolerances."""
+def refine(
+    layers: HiddenLayers, x: Fields, y: Fields, n_inner: int, scales: Scales, ridge: float, *, as_ours: bool = False
+) -> Refined:
+    """BFGS on J from η = 0 with SciPy's finite differences and tolerances; or on log J with our tolerance."""
     from scipy.optimize import minimize
 
     member = _anchored(layers, x[:n_inner], scales)
-    found = minimize(validation_loss, np.zeros(2), args=(member, x, y, n_inner, ridge), method="BFGS")
+
+    def objective(eta: Fields) -> float:
+        loss = validation_loss(eta, member, x, y, n_inner, ridge)
+        return math.log(loss) if as_ours else loss
+
+    options = {"gtol": GRADIENT_TOLERANCE, "maxiter": MOST_ITERATIONS} if as_ours else {}
+    found = minimize(objective, np.zeros(2), method="BFGS", options=options)
     eta = (float(found.x[0]), float(found.x[1]))
     refined = (scales[0] * math.exp(eta[0]), scales[1] * math.exp(eta[1]))
-    return Refined(refined, eta, float(found.fun), int(found.nit), int(found.nfev))
+    loss = math.exp(found.fun) if as_ours else float(found.fun)
+    return Refined(refined, eta, loss, int(found.nit), int(found.nfev))
 
 
 def start_recursion(H: Fields, ridge: float) -> Fields:

@@ -1,7 +1,7 @@
 """Tables of ratios inside one run, in Markdown.
 
 A record of one problem holds `stages`: for each stage the measurement of ours, of the literal algorithm and of the
-peers; and the rate of matrix products of the same run. A ratio above 1 speaks for us, but for `ours / floor`. The
+peers; with ours the rate of matrix products around it. A ratio above 1 speaks for us, but for `ours / floor`. The
 paper's times are from another machine, and the only numbers not of the run.
 """
 
@@ -33,7 +33,8 @@ _MIB = 2.0**20
 def report(records: Iterable[Record]) -> str:
     """All tables of one run."""
     listed = list(records)
-    parts = [_heading(listed[0]), _stage_table(listed), _refinement_table(listed)]
+    rates = [found["ours"].get("flops_per_second") for record in listed for found in record["stages"].values()]
+    parts = [_heading(listed[0], [rate for rate in rates if rate]), _stage_table(listed), _refinement_table(listed)]
     parts += [_adaptation_table(listed), _prediction_table(listed)]
     if any("peers" in record for record in listed):
         parts += [_peer_table(listed), _verdict(listed)]
@@ -41,18 +42,20 @@ def report(records: Iterable[Record]) -> str:
 
 
 def floor_seconds(record: Record, stage: str) -> float | None:
-    """Counted operations of a stage over the rate of matrix products of the run."""
-    terms = record["stages"].get(stage, {}).get("ours", {}).get("flops")
-    return None if terms is None else sum(terms.values()) / record["flops_per_second"]
+    """Counted operations of a stage over the rate of matrix products around it."""
+    ours = record["stages"].get(stage, {}).get("ours", {})
+    return sum(ours["flops"].values()) / ours["flops_per_second"] if "flops" in ours else None
 
 
-def _heading(record: Record) -> str:
-    machine, rate = record["machine"], record["flops_per_second"] / 1e9
+def _heading(record: Record, rates: list[float]) -> str:
+    machine = record["machine"]
+    spread = f"{min(rates) / 1e9:.0f} to {max(rates) / 1e9:.0f}" if rates else "unknown"
     where = machine["accelerator"] or f"{machine['processor']}, {machine['cores']} cores"
     quick = " **Quick mode: these numbers mean nothing.**" if record["quick"] else ""
     return (
         f"One run on {where}, float64, {record['created']}, sources {machine['sources']}. Matrix products run at "
-        f"{rate:.0f} Gflop/s. Median of {record['repeats']} runs; literal and peers run once where that takes over "
+        f"{spread} Gflop/s; each floor is that of its own minute. Median of {record['repeats']} runs; literal and peers "
+        f"run once where that takes over "
         f"{SLOW:g} s.{quick}"
     )
 

@@ -50,9 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     options = _options(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
     records: list[Record] = []
-    rate = _asker(options)("gemm", options.problems[0])["flops_per_second"]
     for name in options.problems:
-        record = _problem_record(name, options, rate)
+        record = _problem_record(name, options)
         records.append(record)
         _write(options.output / f"{name}-{record['place']}.json", json.dumps(record, indent=1) + "\n")
     table: Path = options.output / f"speed-{records[0]['place']}.md"
@@ -60,13 +59,12 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     return table
 
 
-def _problem_record(name: str, options: argparse.Namespace, rate: float) -> Record:
+def _problem_record(name: str, options: argparse.Namespace) -> Record:
     problem = PROBLEMS[name].quick() if options.quick else PROBLEMS[name]
     ask = _asker(options)
     record = {
         **_header("speed", problem, options.device),
         "repeats": options.repeats,
-        "flops_per_second": rate,
         "peer_versions": {package: _version(package) for package in ("ezyrb", "torch")},
         "stages": {},
     }

@@ -29,6 +29,7 @@ __all__ = [
     "in_pieces",
     "inverse_from_cholesky",
     "place_of",
+    "product_into",
     "row_quantiles",
     "shifted_right",
     "single_threaded",
@@ -36,6 +37,7 @@ __all__ = [
     "solve_lower",
     "tanh_inplace",
     "to_host",
+    "triangle",
 ]
 
 Array: TypeAlias = Any
@@ -45,6 +47,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _WORKING_BYTES = 2 << 30  # memory that concurrent calls may take together
+_SOLVED_AT_ONCE = 64  # unknowns of a triangular system that are not halved further
 _GPU_STREAMS = 2  # more of them wait for each other: Python makes the launches one at a time
 
 
@@ -172,11 +175,8 @@ def single_threaded(place: Place, when: bool = True) -> Iterator[None]:
     if not (when and place.on_host and compat.is_numpy_namespace(place.xp)):
         yield
         return
-    _one_blas_thread.enter()
-    try:
+    with _one_blas_thread:
         yield
-    finally:
-        _one_blas_thread.leave()
 
 
 class _OneBlasThread:
@@ -187,7 +187,7 @@ class _OneBlasThread:
         self._controller: Any = None
         self._limit: Any = None
 
-    def enter(self) -> None:
+    def __enter__(self) -> None:
         with self._lock:
             if not self._inside:
                 if self._controller is None:  # looking the libraries up takes milliseconds
@@ -197,7 +197,7 @@ class _OneBlasThread:
                 self._limit = self._controller.limit(limits=1, user_api="blas")
             self._inside += 1
 
-    def leave(self) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._lock:
             self._inside -= 1
             if not self._inside:
@@ -230,13 +230,24 @@ def in_pieces(
     return parts[0] if len(parts) == 1 else tuple(place.xp.concat(arrays) for arrays in zip(*parts, strict=True))
 
 
+def product_into(out: Array, left: Array, right: Array) -> Array:
+    """Return the matrix product in the memory of `out`, where the library can without a copy."""
+    if compat.is_numpy_array(out):
+        return np.matmul(left, right, out=out)
+    if compat.is_torch_array(out):
+        return compat.array_namespace(out).matmul(left, right, out=out)
+    out[...] = left @ right
+    return out
+
+
 def tanh_inplace(array: Array) -> Array:
-    """Return tanh of the array, in its own memory where the library can."""
+    """Return tanh of the array, in its own memory."""
     if compat.is_numpy_array(array):
         return np.tanh(array, out=array)
     if compat.is_torch_array(array):
         return array.tanh_()
-    return compat.array_namespace(array).tanh(array)
+    array[...] = compat.array_namespace(array).tanh(array)
+    return array
 
 
 def shifted_right(words: Array, bits: int, scratch: Array) -> Array:
@@ -281,19 +292,41 @@ def cholesky(matrix: Array) -> Array | None:
 
 
 def solve_lower(lower: Array, rhs: Array, *, transposed: bool = False) -> Array:
-    """Solve L z = rhs, or Lᵀ z = rhs, for a lower triangular L."""
+    """Solve L z = rhs, or Lᵀ z = rhs, for a lower triangular L and a matrix rhs."""
     xp = compat.array_namespace(lower)
-    if compat.is_numpy_array(lower):
-        from scipy.linalg import solve_triangular
-
-        return solve_triangular(lower, rhs, lower=True, trans=int(transposed), check_finite=False)
     if compat.is_torch_array(lower):
         return xp.linalg.solve_triangular(lower.mT if transposed else lower, rhs, upper=transposed)
     if compat.is_cupy_array(lower):
         from cupyx.scipy.linalg import solve_triangular as cupy_solve
 
         return cupy_solve(lower, rhs, lower=True, trans=int(transposed))
-    return xp.linalg.solve(lower.T if transposed else lower, rhs)
+    return _substituted(lower, rhs, transposed, xp)
+
+
+def _substituted(lower: Array, rhs: Array, transposed: bool, xp: Any) -> Array:
+    """Solve by halves, so that nearly all the work is matrix products.
+
+    SciPy's triangular solve holds Python's lock, so that members fitted side by side wait for each other, and brings a
+    second BLAS, whose threads take the cores from NumPy's.
+    """
+    n = int(lower.shape[0])
+    if n <= _SOLVED_AT_ONCE:
+        return xp.linalg.solve(lower.T if transposed else lower, rhs)
+    parts = slice(0, n // 2), slice(n // 2, n)
+    first, last = reversed(parts) if transposed else parts
+    between = lower[parts[1], parts[0]]
+    head = _substituted(lower[first, first], rhs[first, :], transposed, xp)
+    rest = rhs[last, :] - (between.T if transposed else between) @ head
+    tail = _substituted(lower[last, last], rest, transposed, xp)
+    return xp.concat([tail, head] if transposed else [head, tail], axis=0)
+
+
+def triangle(matrix: Array) -> Array:
+    """Return R of a QR factorisation, without the twice as dear Q where the library allows that."""
+    xp = compat.array_namespace(matrix)
+    if compat.is_numpy_array(matrix):
+        return np.linalg.qr(matrix, mode="r")
+    return xp.linalg.qr(matrix, mode="r" if compat.is_torch_array(matrix) else "reduced")[1]
 
 
 def inverse_from_cholesky(lower: Array) -> Array | None:

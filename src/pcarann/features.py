@@ -20,12 +20,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pcarann.arrays import Array, Place, place_of, row_quantiles, tanh_inplace
+from pcarann.arrays import Array, Place, cuts, place_of, product_into, row_quantiles, tanh_inplace
 from pcarann.random import uniform
 
 __all__ = ["HiddenLayers", "Latent", "RandomFeatures", "anchor_features", "layer_output"]
 
 LOWEST_LEVEL, HIGHEST_LEVEL = 0.1, 0.9
+_BLOCK = 1 << 17  # numbers at a time on a CPU while a neuron's values are sorted and bent: they stay in the cache
 
 
 @dataclass(frozen=True)
@@ -95,10 +96,12 @@ class RandomFeatures:
 
     def __call__(self, latents: Array) -> Array:
         """Return h of (samples, latent) rows as (samples, features)."""
-        first, second = self.hidden_weights()
         neurons, rows = self.latent.neurons(self.layers.sizes, latents)
-        neurons[rows[0], :] = layer_output(first @ self.latent.weighted(latents).T, self.anchors[0], self.scales[0])
-        neurons[rows[1], :] = layer_output(second @ neurons[rows[0], :], self.anchors[1], self.scales[1])
+        inputs = self.latent.weighted(latents).T
+        for layer, weights in enumerate(self.hidden_weights()):
+            made = neurons[rows[layer], :]
+            layer_output(product_into(made, weights, inputs), self.anchors[layer], self.scales[layer])
+            inputs = made
         return neurons.T
 
     @property
@@ -131,6 +134,18 @@ def layer_output(projections: Array, anchors: Array, scale: float) -> Array:
     return tanh_inplace(projections)
 
 
+def _anchored(weights: Array, inputs: Array, levels: Array, scale: float, out: Array) -> Array:
+    """Write tanh(r (Wx − c)) of (inputs, samples) into (neurons, samples) memory; return the anchors c."""
+    place = place_of(out)
+    product_into(out, weights, inputs)
+    anchors = place.empty(out.shape[0])
+    size = max(1, _BLOCK // out.shape[1]) if place.on_host else out.shape[0]
+    for rows in cuts(out.shape[0], size):
+        anchors[rows] = row_quantiles(out[rows, :], levels[rows])
+        layer_output(out[rows, :], anchors[rows], scale)
+    return anchors
+
+
 def anchor_features(
     layers: HiddenLayers, latents: Array, scales: tuple[float, float], latent: Latent | None = None
 ) -> tuple[RandomFeatures, Array]:
@@ -142,9 +157,7 @@ def anchor_features(
     inputs = latent.weighted(latents).T
     for layer, rows in enumerate(blocks, start=1):
         weights.append(layers.weights(layer, place))
-        projections = weights[-1] @ inputs
-        anchors.append(row_quantiles(projections, layers.levels(layer, place)))
-        neurons[rows, :] = layer_output(projections, anchors[-1], scales[layer - 1])
+        anchors.append(_anchored(weights[-1], inputs, layers.levels(layer, place), scales[layer - 1], neurons[rows, :]))
         inputs = neurons[rows, :]
     features = RandomFeatures(layers, scales, (anchors[0], anchors[1]), (weights[0], weights[1]), latent)
     return features, neurons.T

@@ -44,12 +44,14 @@ _EPS = 2.0**-52
 _RANK_TOLERANCE = 10 * _EPS
 # Gram eigenvalues below this share of the first have lost half their digits or more.
 _GRAM_TOLERANCE = 1e4 * _EPS
+# Above this share of the first, a Gram eigenvalue has eleven digits, and so have the latents that are read off it.
+_READ_TOLERANCE = 1e-5
 # A stage keeps the modes above this share of its first: rounding has turned them by less than √eps.
 _STAGE_TOLERANCE = math.sqrt(_EPS)
 # Orthogonal iteration with 10 spare vectors (Halko, Martinsson and Tropp, 2011, recommend 5 to 10 of them).
 _SPARE, _ITERATIONS = 10, 2
 _CUT = 1 << 14  # values of fields that are encoded or decoded, at a time on a CPU
-_BLOCK, _GPU_BLOCK = 1 << 22, 1 << 27  # numbers of centred fields at a time
+_BLOCK, _GPU_BLOCK = 1 << 21, 1 << 27  # numbers of centred fields at a time
 
 
 @dataclass(frozen=True)
@@ -142,12 +144,13 @@ def fit_pca(
     root = None if weights is None else xp.sqrt(weights)
     centred = _Centred.of(fields, among, root)
     offset = _norm(centred.mean if root is None else centred.mean * root) * math.sqrt(centred.shape[0])
-    start, energies, energy = _gram_modes(centred, n_components)
+    gram = centred.gram()
+    start, energies, energy = _gram_modes(gram, n_components)
     bound = _RANK_TOLERANCE * math.hypot(offset, math.sqrt(energy))
     last = float(energies[-1])
     mean = centred.mean
     if last > _GRAM_TOLERANCE * float(energies[0]) and last > bound**2:
-        modes, singular, latents = _ritz_modes(centred, start, energies)
+        modes, singular, latents = _ritz_modes(centred, gram, start, energies)
     else:
         chosen = fields if among is None else xp.take(fields, among, axis=0)
         matrix = centred.whole()
@@ -256,29 +259,35 @@ class _Centred:
         return block
 
 
-def _gram_modes(centred: _Centred, n_components: int | float) -> tuple[Array, Array, float]:
+def _gram_modes(gram: Array, n_components: int | float) -> tuple[Array, Array, float]:
     """Return eigenvectors of the smaller Gram matrix for the modes asked for, their energies, and the total energy."""
-    gram = centred.gram()
     xp = place_of(gram).xp
     energies, vectors = xp.linalg.eigh(gram)
     spectrum = to_host(energies)[::-1].clip(min=0.0)
-    count = _count(spectrum, n_components, min(centred.shape))
+    count = _count(spectrum, n_components, int(gram.shape[0]))
     return xp.flip(vectors, axis=1)[:, :count], xp.flip(energies)[:count], float(spectrum.sum())
 
 
-def _ritz_modes(centred: _Centred, vectors: Array, energies: Array) -> tuple[Array, Array, Array]:
+def _ritz_modes(centred: _Centred, gram: Array, vectors: Array, energies: Array) -> tuple[Array, Array, Array]:
     """Return modes, (components, values), singular values and latents inside the span of resolved Gram eigenvectors.
 
     That span has the basis B = AᵀU or U itself, orthonormal to 1e-4; T B with T = L⁻¹ and BBᵀ = LLᵀ is so to rounding.
+    Projections on strong modes are products with the Gram matrix, A(AᵀU) = (AAᵀ)U; on weak ones the fields are needed.
     """
-    xp = place_of(vectors).xp
+    place = place_of(vectors)
+    xp = place.xp
+    strong = int(xp.sum(xp.astype(energies > _READ_TOLERANCE * energies[0], xp.int64))) if centred.wide else 0
     basis = vectors.T
     if centred.wide:
-        basis = centred.combined(vectors / xp.sqrt(energies))
+        vectors = vectors / xp.sqrt(energies)
+        basis = centred.combined(vectors)
     to_orthonormal = _inverse_factor(basis @ basis.T)
     if to_orthonormal is None:
-        basis, to_orthonormal = _orthonormal(basis.T).T, place_of(basis).eye(basis.shape[0])
-    left, singular, right = xp.linalg.svd(centred.times(basis.T) @ to_orthonormal.T, full_matrices=False)
+        basis, to_orthonormal, strong = _orthonormal(basis.T).T, place.eye(basis.shape[0]), 0
+    projections = gram @ vectors[:, :strong] if strong else place.zeros(centred.shape[0], 0)
+    if strong < basis.shape[0]:
+        projections = xp.concat([projections, centred.times(basis[strong:, :].T)], axis=1)
+    left, singular, right = xp.linalg.svd(projections @ to_orthonormal.T, full_matrices=False)
     return (right @ to_orthonormal) @ basis, singular, left * singular
 
 
@@ -337,7 +346,9 @@ def _orthonormal_to(found: Array, matrix: Array) -> Array:
     """Orthonormalise the columns beside the modes found: twice is enough (Parlett)."""
     basis = _orthonormal(matrix)
     for _ in range(2 if found.shape[1] else 0):
-        basis = _orthonormal(basis - found @ (found.T @ basis))
+        basis = basis - found @ (found.T @ basis)
+        to_orthonormal = _inverse_factor(basis.T @ basis)  # nearly orthonormal they are, and QR is ten times dearer
+        basis = _orthonormal(basis) if to_orthonormal is None else basis @ to_orthonormal.T
     return basis
 
 

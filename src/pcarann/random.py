@@ -25,6 +25,7 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 _WORD = (1 << 64) - 1
 _BLOCK = 1 << 16  # numbers at a time on a CPU: few enough for the cache, enough that threads do not wait for Python
+_FEW = 1 << 14  # drawn on the CPU for a GPU too: one copy is cheaper than twenty launches
 
 
 def uniform(
@@ -43,6 +44,8 @@ def uniform(
     [0.7468 0.7585]
     """
     size = math.prod(shape)
+    if not place.on_host and size <= _FEW:
+        return place.put(uniform(shape, seed=seed, stream=stream, place=place_of(None), low=low, high=high))
     key = _key(seed, stream)
     numbers = place.empty(size)
     block = min(_BLOCK, size) if place.on_host else size

@@ -30,7 +30,7 @@ from typing import Any, Literal, TypeVar
 
 from pcarann.arrays import Array, concurrently, cuts, place_of, tanh_inplace
 from pcarann.features import RandomFeatures
-from pcarann.readout import factorise, factorise_normal
+from pcarann.readout import factorise, factorise_normal, ridge_readout, transposed_product
 
 __all__ = ["JointLoss", "Refinement", "ValidationLoss", "refine_scales"]
 
@@ -68,6 +68,21 @@ class Refinement:
     message: str
     ridge: float | None = None
     """λ*, where the ridge was refined too"""
+
+
+@dataclass(frozen=True)
+class _Errors:
+    """What J and its gradient are made of."""
+
+    E: Array
+    """H_val A − Y_val"""
+    R: Array
+    """Y − HA in the primal, B in the dual"""
+    HZ: Array
+    product: float
+    """⟨Z, A⟩"""
+    right: Array | None = None
+    """(Z, A) in the primal, (G − HᵀHZ, A) in the dual; None where it is still to be made, as (H_valᵀE − HᵀHZ, HᵀB)"""
 
 
 @dataclass(frozen=True)
@@ -212,33 +227,55 @@ class ValidationLoss:
     def _loss(self, features: Array) -> float:
         n = self.n_inner
         H, H_val = features[:n, :], features[n:, :]
-        prediction = H_val @ factorise(H, self.ridge).readout(H, self.targets[:n, :])
+        prediction = H_val @ ridge_readout(H, self.targets[:n, :], self.ridge)
         return self._mean_square(prediction - self.targets[n:, :])
 
     def _loss_and_gradient(self, features: Array) -> tuple[float, tuple[Array, Array], float]:
         """J, the factors of ∂J/∂H, (samples, k) and (features, k) with k twice the outputs, and ∂J/∂log λ."""
-        place = place_of(features)
+        n, outputs = self.n_inner, int(self.targets.shape[1])
+        left = place_of(features).zeros(features.shape[0], 2 * outputs)
+        found = self._from_products(features) or self._from_readout(features)
+        left[:n, :outputs], left[:n, outputs:], left[n:, outputs:] = found.R, -found.HZ, found.E
+        right = found.right
+        if right is None:
+            right = transposed_product(features, place_of(left).xp.roll(left, outputs, axis=1))
+        unit = 2.0 / math.prod(found.E.shape)
+        left *= unit
+        return self._mean_square(found.E), (left, right), -self.ridge * unit * found.product
+
+    def _from_products(self, features: Array) -> _Errors | None:
+        """E, B and HZ from products of rows alone, in the dual; None where that is not safe."""
         n = self.n_inner
+        if features.shape[1] <= n:
+            return None
+        products = self._products(features)
+        factor = factorise_normal(products[:n, :], self.ridge, dual=True)
+        if factor is None:
+            return None
+        cross = products[n:, :]
+        B = factor.solve(self.targets[:n, :])
+        E = cross @ B - self.targets[n:, :]
+        HZ = factor.solve(cross.T @ E)
+        return _Errors(E, B, HZ, float(place_of(B).xp.sum(HZ * B)))
+
+    def _from_readout(self, features: Array) -> _Errors:
+        n = self.n_inner
+        xp = place_of(features).xp
         H, H_val = features[:n, :], features[n:, :]
-        Y, Y_val = self.targets[:n, :], self.targets[n:, :]
+        Y = self.targets[:n, :]
         factor = factorise(H, self.ridge)
         A = factor.readout(H, Y)
-        E = H_val @ A - Y_val
+        E = H_val @ A - self.targets[n:, :]
         G = H_val.T @ E
         if factor.dual:
             HZ = factor.solve(H @ G)
             R, Z = factor.solve(Y), G - H.T @ HZ
-            product = place.xp.sum(HZ * R)
+            product = xp.sum(HZ * R)
         else:
             R, Z = Y - H @ A, factor.solve(G)
             HZ = H @ Z
-            product = place.xp.sum(Z * A)
-        outputs = Y.shape[1]
-        left = place.zeros(features.shape[0], 2 * outputs)
-        left[:n, :outputs], left[:n, outputs:], left[n:, outputs:] = R, -HZ, E
-        unit = 2.0 / math.prod(E.shape)
-        left *= unit
-        return self._mean_square(E), (left, place.xp.concat([Z, A], axis=1)), -self.ridge * unit * float(product)
+            product = xp.sum(Z * A)
+        return _Errors(E, R, HZ, float(product), xp.concat([Z, A], axis=1))
 
     @staticmethod
     def _mean_square(error: Array) -> float:

@@ -91,4 +91,5 @@ def mean_energy(rows: Array) -> float:
     >>> round(mean_energy(np.array([[3.0, 4.0], [0.0, 1.0]])), 12)
     13.0
     """
-    return float(place_of(rows).xp.linalg.vector_norm(rows)) ** 2 / int(rows.shape[0])
+    columns = place_of(rows).xp.linalg.vector_norm(rows, axis=1)
+    return float(columns @ columns) / int(rows.shape[0])

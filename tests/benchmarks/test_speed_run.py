@@ -35,7 +35,7 @@ def test_every_stage_is_measured_and_compared(finished):
     for stage, found in record["stages"].items():
         assert found["ours"]["seconds"] > 0
         assert report.floor_seconds(record, stage) > 0
-        assert ("literal" in found) == (stage != "bfgs_from_zero")
+        assert "literal" in found
 
 
 def test_record_says_where_and_how_it_was_made(finished):
@@ -86,7 +86,7 @@ def test_a_slow_call_is_not_repeated():
 
 def test_a_process_of_its_own_answers_or_says_why_not():
     script = Path(run.__file__).with_name("task.py")
-    request = {"task": "gemm", "problem": "darcy", "quick": True, "device": None, "repeats": 1}
+    request = {"task": "ours.em", "problem": "darcy", "quick": True, "device": None, "repeats": 1}
     assert measure.in_fresh_process(script, request, limit=120)["flops_per_second"] > 0
     assert "limit of 0.01 s" in measure.in_fresh_process(script, request, limit=0.01)["failed"]
     broken = measure.in_fresh_process(script, {**request, "task": "none"}, limit=120)
