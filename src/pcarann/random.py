@@ -52,13 +52,12 @@ def uniform(
     xp = place.xp
     # Counters times the odd constant; signed 64-bit integers wrap like unsigned ones.
     counters = xp.arange(1, block + 1, dtype=xp.int64, device=place.device) * _signed(_GOLDEN)
-    words, scratch = xp.empty_like(counters), xp.empty_like(counters)
+    scratch = xp.empty_like(counters)
     for start in range(0, size, block or 1):
         part = numbers[start : min(start + block, size)]
         count = part.shape[0]
-        words[:count] = counters[:count]
-        words[:count] += _signed(key + start * _GOLDEN & _WORD)
-        part[...] = xp.astype(_mixed(words[:count], scratch[:count]), xp.float64)
+        words = counters[:count] + _signed(key + start * _GOLDEN & _WORD)
+        part[...] = xp.astype(_mixed(words, scratch[:count]), xp.float64)
         part *= 2.0**-53 * (high - low)
         part += low
     return xp.reshape(numbers, shape)

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pcarann.arrays import Array, cholesky, inverse_from_cholesky, place_of, solve_cholesky, solve_lower, triangle
+from pcarann.arrays import Array, cholesky, inverse_of_lower, place_of, solve_cholesky, solve_lower, triangle
 from pcarann.random import uniform
 
 __all__ = [
@@ -89,11 +89,11 @@ class RidgeFactor:
     basis: Array | None = None
     """Q of H = Q Lᵀ (primal) or Hᵀ = Q Lᵀ (dual), where the factor came from a QR factorisation"""
     inverse: Array | None = None
-    """(L Lᵀ)⁻¹ where products with it are cheaper than solves"""
+    """L⁻¹ where products with it are cheaper than solves"""
 
     def solve(self, rhs: Array) -> Array:
         """(L Lᵀ)⁻¹ rhs"""
-        return solve_cholesky(self.lower, rhs) if self.inverse is None else self.inverse @ rhs
+        return solve_cholesky(self.lower, rhs) if self.inverse is None else self.inverse.T @ (self.inverse @ rhs)
 
     def readout(self, features: Array, targets: Array) -> Array:
         """The ridge solution V for these features H and targets Y."""
@@ -212,7 +212,7 @@ def _shifted_cholesky(normal: Array, ridge: float, *, insist: bool) -> RidgeFact
         shifted = normal + ridge * place.eye(size) if ridge else normal
         lower = cholesky(shifted)
         if lower is not None:
-            factor = RidgeFactor(lower, "cholesky", False, ridge, 0.0, inverse=inverse_from_cholesky(lower))
+            factor = RidgeFactor(lower, "cholesky", False, ridge, 0.0, inverse=inverse_of_lower(lower))
             return replace(factor, condition=_condition(shifted, factor))
         if not insist:
             return None
@@ -242,7 +242,7 @@ def factorise_normal(normal: Array, ridge: float, *, dual: bool) -> RidgeFactor 
     lower = cholesky(normal)
     if lower is None:
         return None
-    factor = RidgeFactor(lower, "cholesky", dual, ridge, 0.0, inverse=inverse_from_cholesky(lower))
+    factor = RidgeFactor(lower, "cholesky", dual, ridge, 0.0, inverse=inverse_of_lower(lower))
     condition = _condition(normal, factor)
     return replace(factor, condition=condition) if condition <= _SAFE_CONDITION else None
 
