@@ -11,6 +11,8 @@ together they are a PCA like any other.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 from pcarann.arrays import Array, place_of, to_host
@@ -28,15 +30,16 @@ def fit_channels(
     grid: tuple[int, ...],
     weights: Array | None = None,
     name: str = "fields",
+    complain: Callable[[str], None] = warnings.warn,
 ) -> tuple[PCA, Array]:
     """Fit a PCA to each of so many equal parts of (samples, values) fields; `n_components` counts for each part."""
     if channels == 1:
-        return fit_pca(fields, n_components, among=among, grid=grid, weights=weights, name=name)
+        return fit_pca(fields, n_components, among=among, grid=grid, weights=weights, name=name, complain=complain)
     place = place_of(fields)
     xp = place.xp
     size = int(fields.shape[1]) // channels
     parts = [slice(c * size, (c + 1) * size) for c in range(channels)]
-    options: dict[str, Any] = {"among": among, "grid": (size,), "name": name}
+    options: dict[str, Any] = {"among": among, "grid": (size,), "name": name, "complain": complain}
     pcas, latents = [], []
     for part in parts:
         mine = None if weights is None else weights[part]

@@ -128,11 +128,12 @@ def fit_pca(
     grid: tuple[int, ...] | None = None,
     weights: Array | None = None,
     name: str = "fields",
+    complain: Callable[[str], None] = warnings.warn,
 ) -> tuple[PCA, Array]:
     """Fit a PCA to (samples, values) fields, or to those at the indices `among`; return it with their latents.
 
     `n_components` is a number of modes, or a share of the energy in (0, 1). A field has no more modes than
-    values, so a larger number means all of them; data of lower rank clip it further, with a warning.
+    values, so a larger number means all of them; data of lower rank clip it further, which `complain` is told.
 
     >>> import numpy as np
     >>> pca, latents = fit_pca(np.array([[0.0, 1.0], [2.0, 1.0], [4.0, 1.0]]), 1)
@@ -160,7 +161,12 @@ def fit_pca(
         mean = mean + (shift if root is None else shift / root)
         basis, singular = _graded_modes(matrix, start)
         rank = _rank(to_host(singular), _norm(matrix), chosen.shape, _size(chosen, root), bound)
-        _warn_if_clipped(rank, n_components, chosen, name)
+        wanted = rank if isinstance(n_components, float) else min(n_components, chosen.shape[1])
+        if rank < wanted:
+            complain(
+                f"n_components={n_components} was asked for, but the {chosen.shape[0]} {name} have rank {rank}: "
+                f"using {rank} modes."
+            )
         modes, latents, singular = basis[:, :rank].T, None, singular[:rank]
     sign = _signs(modes, place)
     modes = modes * sign[:, None]
@@ -383,16 +389,6 @@ def _rank(singular: Any, remainder: float, shape: tuple[int, int], size: tuple[f
     floors = np.minimum(np.maximum(levels, _EPS / math.sqrt(12)) * width, bound)
     noise = np.flatnonzero(singular <= floors)
     return max(1, int(noise[0]) if noise.size else singular.size)
-
-
-def _warn_if_clipped(rank: int, n_components: int | float, fields: Array, name: str) -> None:
-    wanted = rank if isinstance(n_components, float) else min(n_components, fields.shape[1])
-    if rank < wanted:
-        warnings.warn(
-            f"n_components={n_components} was asked for, but the {fields.shape[0]} {name} have rank {rank}: "
-            f"using {rank} modes.",
-            stacklevel=7,  # where the user called fit
-        )
 
 
 def _inverse_factor(gram: Array) -> Array | None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from pcarann.arrays import Array, Place, cuts, place_of, single_threaded
+from pcarann.arrays import Array, Place, concurrently, cuts, place_of, single_threaded
 from pcarann.channels import channel_sizes, fit_channels
 from pcarann.conformal import Calibration
 from pcarann.ensemble import Ensemble, KernelMap, RandomMap, Tick, fit_members, resolve_ridge
@@ -125,12 +125,16 @@ class _Clock:
     def __init__(self, place: Place):
         self.place = place
         self.seconds: dict[str, float] = {}
-        self.last = time.perf_counter()
+        self.begun = self.last = time.perf_counter()
 
-    def lap(self, stage: str) -> None:
+    def lap(self, stage: str, since: float | None = None) -> None:
+        """Note the seconds since the stage before, or since its own beginning where stages overlap."""
         self.place.wait()
         now = time.perf_counter()
-        self.seconds[stage], self.last = now - self.last, now
+        self.seconds[stage], self.last = now - (self.last if since is None else since), now
+
+    def stopped(self) -> dict[str, float]:
+        return self.seconds | {"total": self.last - self.begun}
 
 
 def train(
@@ -146,20 +150,33 @@ def train(
     group = settings.symmetry.bind(*grids) if settings.symmetry else None
     refine = _refines(settings, int(inputs.shape[0]))
     inner = _inner_samples(inputs.shape[0], settings.seed) if refine else None
-    pcas, latents = [], []
-    for fields, side in ((inputs, 0), (outputs, 1)):
-        name = ("inputs", "outputs")[side]
+    complaints: list[str] = []
+
+    def fit_side(side: int) -> tuple[PCA, Array]:
+        name, fields = (("inputs", inputs), ("outputs", outputs))[side]
         tick(f"PCA of the {name}", side, 2)
         weights = check_weights(settings.quadrature[side], f"quadrature[{side}]", grids[side], place)
-        orbit = _Orbit.of(group, settings, side)
         channels = _channel_count(grids[side], settings.smoothing) if settings.channels and not side else 1
         fit = partial(
-            fit_channels, channels, n_components=settings.components[side], grid=grids[side], weights=weights, name=name
+            fit_channels,
+            channels,
+            n_components=settings.components[side],
+            grid=grids[side],
+            weights=weights,
+            name=name,
+            complain=complaints.append,
         )
-        pca, codes = _fit_pca_on(fields, inner, orbit, fit)
-        pcas.append(pca)
-        latents.append(codes)
-        clock.lap(f"{name}_pca")
+        begun = None if place.on_host else time.perf_counter()
+        found = _fit_pca_on(fields, inner, _Orbit.of(group, settings, side), fit)
+        clock.lap(f"{name}_pca", begun)
+        return found
+
+    # A GPU does both at a time: their decompositions are long chains of small kernels.
+    both = 8 * max(math.prod(inputs.shape), math.prod(outputs.shape))
+    sides = map(fit_side, (0, 1)) if place.on_host else concurrently(fit_side, (0, 1), place=place, bytes_each=both)
+    pcas, latents = zip(*sides, strict=True)
+    for complaint in complaints:
+        warnings.warn(complaint, stacklevel=3)  # where the user called fit
     x, y = latents
     samples, count = int(inputs.shape[0]), len(inner[0]) if inner else int(inputs.shape[0])
     latent = _latent(settings, pcas[0], x, y, samples, count)
@@ -170,7 +187,6 @@ def train(
     ridge = resolve_ridge(feature_map, x, y, anchored=samples, ridge=wanted)
     members = fit_members(feature_map, x, y, anchored=samples, n_members=settings.n_members, ridge=ridge, tick=tick)
     clock.lap("members")
-    clock.seconds["total"] = sum(clock.seconds.values())
     order = range(samples) if inner is None else [*inner[0], *inner[1]]
     averaged = (
         (0,) if group is None or settings.symmetry is None else group.subset(settings.symmetry.n_predict, settings.seed)
@@ -184,7 +200,7 @@ def train(
         ridge,
         energy_scales,
         refinement,
-        clock.seconds,
+        clock.stopped(),
         Reach.of(pcas[0], inputs, x[:samples, :], order),
         copied=_Orbit.of(group, settings, 0).elements,
         channels=settings.channels,
