@@ -147,6 +147,7 @@ def concurrently(
         with single_threaded(place), ThreadPoolExecutor(min(_cores(), most, len(listed))) as pool:
             yield from pool.map(function, listed)
     elif not place.on_host and compat.is_torch_namespace(place.xp) and min(most, len(listed)) > 1:
+        place.xp.linalg.inv(place.eye(1))  # torch loads its linear algebra at first use, which two threads must not do
         with ThreadPoolExecutor(min(_GPU_STREAMS, most, len(listed))) as pool:
             yield from pool.map(_on_own_stream(function, place), listed)
     else:
