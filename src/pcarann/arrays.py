@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from queue import SimpleQueue
 from typing import Any, TypeAlias, TypeVar
 
 import array_api_compat as compat
@@ -67,7 +69,11 @@ class Place:
             return xp.astype(array, xp.float64, copy=False)
         # Byte-swapped numbers and negative strides are NumPy's alone: other libraries refuse them.
         host = np.ascontiguousarray(to_host(array), dtype=np.float64)
-        return xp.asarray(host if host.flags.writeable or xp is np else host.copy(), device=self.device)
+        host = host if host.flags.writeable or xp is np else host.copy()
+        if self.on_host or not compat.is_torch_namespace(xp):
+            return xp.asarray(host, device=self.device)
+        # CUDA takes the numbers before the call returns, and need not wait for what is queued on the device.
+        return xp.asarray(host).to(self.device, non_blocking=True)
 
     def zeros(self, *shape: int) -> Array:
         """Return float64 zeros of this shape, here."""
@@ -158,16 +164,27 @@ def _on_own_stream(function: Callable[[Item], Result], place: Place) -> Callable
     """Return the function on a CUDA stream of its own: one member alone cannot keep a GPU busy."""
     cuda = place.xp.cuda
     here = cuda.current_stream(place.device)
+    free: SimpleQueue[Any] = SimpleQueue()
+    for stream in _streams(place):
+        free.put(stream)
 
     def call(item: Item) -> Result:
-        stream = cuda.Stream(place.device)
+        stream = free.get()
         stream.wait_stream(here)
-        with cuda.stream(stream):
-            result = function(item)
-        here.wait_stream(stream)
-        return result
+        try:
+            with cuda.stream(stream):
+                return function(item)
+        finally:
+            here.wait_stream(stream)
+            free.put(stream)
 
     return call
+
+
+@cache
+def _streams(place: Place) -> list[Any]:
+    """As many streams as are used at a time, always the same ones: torch keeps the memory of each apart."""
+    return [place.xp.cuda.Stream(place.device) for _ in range(_GPU_STREAMS)]
 
 
 @contextmanager

@@ -20,6 +20,7 @@ __all__ = ["Novelty", "Reach"]
 
 _FAR = 3.0  # times the farthest training sample
 _ROWS, _VALUES = 128, 1 << 21  # samples and values at a time, so that no copy of all fields is made
+_GPU_VALUES = 1 << 27
 _REAL_RESIDUAL = 1e-3  # share of a field that its modes may miss before it counts as new
 
 
@@ -45,7 +46,10 @@ class Reach:
         """Measure training inputs, (samples, values), whose latents x are in this order of the samples."""
         place = place_of(x)
         farthest = 0.0
-        for part in cuts(len(order), max(1, min(_ROWS, _VALUES // inputs.shape[1]))):
+        size = (
+            max(1, min(_ROWS, _VALUES // inputs.shape[1])) if place.on_host else max(1, _GPU_VALUES // inputs.shape[1])
+        )
+        for part in cuts(len(order), size):
             rows = place.xp.asarray(list(order[part]), device=place.device)
             residual = pca.residual(place.xp.take(inputs, rows, axis=0), x[part, :])
             farthest = max(farthest, float(place.xp.max(residual)))
