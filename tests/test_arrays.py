@@ -5,12 +5,14 @@ from pcarann.arrays import (
     cholesky,
     concurrently,
     place_of,
+    product_into,
     row_quantiles,
     single_threaded,
     solve_cholesky,
     solve_lower,
     tanh_inplace,
     to_host,
+    triangle,
 )
 
 RNG = np.random.default_rng(0)
@@ -34,6 +36,30 @@ def test_cholesky_factors_and_solves(backend):
     assert np.allclose(SPD @ to_host(solve_cholesky(lower, backend(rhs))), rhs)
     assert np.allclose(to_host(lower @ solve_lower(lower, backend(rhs))), rhs)
     assert np.allclose(to_host(lower.T @ solve_lower(lower, backend(rhs), transposed=True)), rhs)
+
+
+@pytest.mark.parametrize("n", [1, 64, 65, 300])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_triangular_systems_of_any_size_are_solved(backend, n, transposed):
+    lower = np.tril(RNG.normal(size=(n, n))) / np.sqrt(n) + 2 * np.eye(n)
+    wanted = RNG.normal(size=(n, 3))
+    rhs = (lower.T if transposed else lower) @ wanted
+    found = to_host(solve_lower(backend(lower), backend(rhs), transposed=transposed))
+    assert np.allclose(found, wanted, rtol=0, atol=1e-12)
+
+
+def test_triangle_is_that_of_a_qr_factorisation(backend):
+    matrix = RNG.normal(size=(9, 4))
+    R = to_host(triangle(backend(matrix)))
+    assert R.shape == (4, 4)
+    assert not np.tril(R, -1).any()
+    assert np.allclose(R.T @ R, matrix.T @ matrix)
+
+
+def test_a_product_is_written_where_it_is_wanted(backend):
+    memory, left, right = backend(np.zeros((3, 2))), RNG.normal(size=(3, 4)), RNG.normal(size=(4, 2))
+    product_into(memory, backend(left), backend(right))
+    assert np.allclose(to_host(memory), left @ right)
 
 
 def test_cholesky_of_an_indefinite_matrix_is_none(backend):

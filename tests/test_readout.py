@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
+from pcarann import readout
 from pcarann.arrays import to_host
-from pcarann.readout import Sums, factorise, fit_readout, fit_streamed_readout
+from pcarann.readout import Sums, factorise, fit_readout, fit_streamed_readout, ridge_readout
 
 RNG = np.random.default_rng(0)
 
@@ -36,6 +37,29 @@ def test_readout_equals_the_svd_oracle(backend, shape, condition, ridge):
     oracle = svd_ridge(H, Y, ridge)
     # Least squares is known to condition² · eps · (residual/solution): the oracle itself is no better.
     assert np.linalg.norm(to_host(V) - oracle) <= 1e-8 * np.linalg.norm(oracle)
+
+
+@pytest.mark.parametrize(("condition", "steps"), [(1e4, 0), (1e6, 1)])
+def test_a_dual_solution_is_refined_only_where_that_changes_it(condition, steps, monkeypatch):
+    H = conditioned(25, 60, condition)
+    Y = H @ RNG.normal(size=(60, 3))
+    solved: list[tuple[int, ...]] = []
+    solve = readout.RidgeFactor.solve
+    monkeypatch.setattr(readout.RidgeFactor, "solve", lambda self, rhs: solved.append(rhs.shape) or solve(self, rhs))
+    V, report = fit_readout(H, Y)
+    assert report.solver == "cholesky"
+    assert report.condition > 1e3  # so that the condition alone does not settle it
+    assert np.allclose(H @ V, Y, rtol=0, atol=1e-8 * np.abs(Y).max())
+    assert (solved.count(Y.shape) > 1) == bool(steps)
+
+
+@SHAPES
+@pytest.mark.parametrize("ridge", [1e-2, 1e-20])
+def test_a_ridge_readout_without_report_is_the_same(backend, shape, ridge):
+    H = conditioned(*shape, 1e8)
+    Y = RNG.normal(size=(shape[0], 3))
+    V = ridge_readout(backend(H), backend(Y), ridge)
+    assert np.allclose(H @ to_host(V), H @ svd_ridge(H, Y, ridge), atol=1e-6)
 
 
 @SHAPES

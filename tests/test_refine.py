@@ -82,6 +82,15 @@ def test_gradient_holds_where_only_an_orthogonal_factor_is_safe(form):
     assert gradient[0] == pytest.approx(difference, rel=1e-3)
 
 
+def test_products_of_rows_give_the_loss_and_gradient_of_the_readout(monkeypatch):
+    loss, *_ = problem("dual", 1e-3)
+    value, gradient = loss.with_gradient((0.3, -0.4))
+    monkeypatch.setattr(ValidationLoss, "_from_products", lambda self, features: None)
+    expected, slopes = loss.with_gradient((0.3, -0.4))
+    assert value == pytest.approx(expected, rel=1e-10)
+    assert gradient == pytest.approx(slopes, rel=1e-8)
+
+
 def test_refinement_lowers_the_loss_and_reports_it():
     loss, *_ = problem("primal")
     found = refine_scales(loss)

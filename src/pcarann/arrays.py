@@ -49,7 +49,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _WORKING_BYTES = 2 << 30  # memory that concurrent calls may take together
-_SOLVED_AT_ONCE = 64  # unknowns of a triangular system that are not halved further
+_SOLVED_AT_ONCE = 32  # unknowns of a triangular system that are not halved further
 _GPU_STREAMS = 2  # more of them wait for each other: Python makes the launches one at a time
 
 

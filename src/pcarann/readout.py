@@ -9,9 +9,9 @@ For λ = 0 the solution of least norm is taken. With N samples and p features th
 
 Both square the condition number of H. A Cholesky factorisation is used while an estimate of that square leaves
 digits to spare, and steps of iterative refinement, V += (…)⁻¹ applied to the residual Y − HV, give back the digits
-it cost, where those are more than a few. Otherwise the factor comes from orthogonal transformations of H itself: the
-QR factorisation of H stacked on √λ I for a ridge, the singular value decomposition, with singular values below
-max(N, p)·eps of the first dropped, for plain least squares.
+it cost, where a step would change more than the eighth. Otherwise the factor comes from orthogonal transformations of
+H itself: the QR factorisation of H stacked on √λ I for a ridge, the singular value decomposition, with singular values
+below max(N, p)·eps of the first dropped, for plain least squares.
 
 Rows may also come as a stream, more of them than fit into memory: HᵀH and HᵀY are then sums over its blocks. Where
 Cholesky is not safe, a second pass updates the triangle of a QR factorisation of (H Y) block by block; with very many
@@ -279,9 +279,10 @@ def _settled(factor: RidgeFactor, H: Array, V: Array, B: Array, Y: Array) -> boo
     place = place_of(H)
     mixing = uniform((Y.shape[1], _PROBES), seed=0, stream=(2,), place=place, low=-1.0)
     mixed = V @ mixing
-    step = H.T @ factor.solve((Y - factor.ridge * B) @ mixing - H @ mixed)
-    norm = place.xp.linalg.vector_norm
-    return bool(norm(step) <= _SETTLED * norm(mixed))
+    missed = (Y - factor.ridge * B) @ mixing - H @ mixed
+    step = factor.solve(missed)
+    # Hᵀ times the step has the square ⟨step, HHᵀ step⟩, which is ⟨step, missed⟩ up to the ridge.
+    return bool(place.xp.sum(step * missed) <= _SETTLED**2 * place.xp.sum(mixed**2))
 
 
 def transposed_product(rows: Array, coefficients: Array) -> Array:
