@@ -12,7 +12,8 @@ factorisation n³/3, a triangular solve with c columns n²c.
                  two triangular solves  2q²e     HᵀB or HᵀY  2Npe
 
 Not counted, although the algorithm must do them: eigenvectors of the Gram matrix, sorting for quantiles, tanh, random
-numbers, centring, checks, iterative refinement of the readout.
+numbers, centring, checks, projections on modes too weak to be read off the Gram matrix, iterative refinement of the
+readout.
 """
 
 from __future__ import annotations

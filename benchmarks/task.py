@@ -18,13 +18,11 @@ TASKS = ours.TASKS | rivals.TASKS | peers.TASKS
 
 
 def run_task(task: str, *, problem: str, quick: bool, device: str | None, repeats: int) -> Record:
-    """Measure one stage of one problem; of ours also the rate of matrix products, just before and just after.
+    """Measure one stage of one problem, and the rate of matrix products just before and just after.
 
     A shared machine is not the same from one minute to the next: the floor belongs to the minute of the stage.
     """
     case = load_case(problem, quick=quick, device=device, repeats=repeats)
-    if not task.startswith("ours."):
-        return TASKS[task](case)
     size = 200 if quick else 3000 if device is None else 8192
     before = floor.gemm_rate(case.place, size=size)
     record = TASKS[task](case)

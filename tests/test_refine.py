@@ -84,6 +84,7 @@ def test_gradient_holds_where_only_an_orthogonal_factor_is_safe(form):
 
 def test_products_of_rows_give_the_loss_and_gradient_of_the_readout(monkeypatch):
     loss, *_ = problem("dual", 1e-3)
+    assert loss._from_products(loss._features(loss.scales)[0]) is not None
     value, gradient = loss.with_gradient((0.3, -0.4))
     monkeypatch.setattr(ValidationLoss, "_from_products", lambda self, features: None)
     expected, slopes = loss.with_gradient((0.3, -0.4))

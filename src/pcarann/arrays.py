@@ -2,8 +2,9 @@
 
 Everything below the estimator is written against the Array API standard and runs where its arrays are.
 This module says where that is (`Place`), moves arrays there and back, and holds the few kernels that the
-standard lacks: triangular solves, a Cholesky factorisation that reports failure instead of raising, the
-in-place tanh, shifts of unsigned words, and quantiles of rows. No other module mentions a backend by name.
+standard lacks: triangular solves, a Cholesky factorisation that reports failure instead of raising, R without Q,
+products and tanh in given memory, shifts of unsigned words, and quantiles of rows. No other module mentions a
+backend by name.
 """
 
 from __future__ import annotations
@@ -153,9 +154,11 @@ def concurrently(
         with single_threaded(place), ThreadPoolExecutor(min(_cores(), most, len(listed))) as pool:
             yield from pool.map(function, listed)
     elif not place.on_host and compat.is_torch_namespace(place.xp) and min(most, len(listed)) > 1:
-        place.xp.linalg.inv(place.eye(1))  # torch loads its linear algebra at first use, which two threads must not do
+        kept = []  # torch would hand the memory of a dropped result to its stream while others still read it
         with ThreadPoolExecutor(min(_GPU_STREAMS, most, len(listed))) as pool:
-            yield from pool.map(_on_own_stream(function, place), listed)
+            for result in pool.map(_on_own_stream(function, place), listed):
+                kept.append(result)
+                yield result
     else:
         yield from map(function, listed)
 
@@ -165,7 +168,7 @@ def _on_own_stream(function: Callable[[Item], Result], place: Place) -> Callable
     cuda = place.xp.cuda
     here = cuda.current_stream(place.device)
     free: SimpleQueue[Any] = SimpleQueue()
-    for stream in _streams(place):
+    for stream in _streams(place, threading.get_ident()):
         free.put(stream)
 
     def call(item: Item) -> Result:
@@ -182,8 +185,9 @@ def _on_own_stream(function: Callable[[Item], Result], place: Place) -> Callable
 
 
 @cache
-def _streams(place: Place) -> list[Any]:
-    """As many streams as are used at a time, always the same ones: torch keeps the memory of each apart."""
+def _streams(place: Place, thread: int) -> list[Any]:
+    """As many streams as a thread uses at a time, always the same ones: torch keeps the memory of each apart."""
+    place.xp.linalg.inv(place.eye(1))  # torch loads its linear algebra at first use, which two threads must not do
     return [place.xp.cuda.Stream(place.device) for _ in range(_GPU_STREAMS)]
 
 

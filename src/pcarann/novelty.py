@@ -19,8 +19,11 @@ from pcarann.pca import PCA
 __all__ = ["Novelty", "Reach"]
 
 _FAR = 3.0  # times the farthest training sample
-_ROWS, _VALUES = 128, 1 << 21  # samples and values at a time, so that no copy of all fields is made
-_GPU_VALUES = 1 << 27
+_ROWS, _VALUES, _GPU_VALUES = (
+    128,
+    1 << 21,
+    1 << 27,
+)  # samples and values at a time: of large fields no whole copy is made
 _REAL_RESIDUAL = 1e-3  # share of a field that its modes may miss before it counts as new
 
 

@@ -9,9 +9,10 @@ For λ = 0 the solution of least norm is taken. With N samples and p features th
 
 Both square the condition number of H. A Cholesky factorisation is used while an estimate of that square leaves
 digits to spare, and steps of iterative refinement, V += (…)⁻¹ applied to the residual Y − HV, give back the digits
-it cost, where a step would change more than the eighth. Otherwise the factor comes from orthogonal transformations of
-H itself: the QR factorisation of H stacked on √λ I for a ridge, the singular value decomposition, with singular values
-below max(N, p)·eps of the first dropped, for plain least squares.
+it cost: in the primal where those are more than a few, in the dual where the first seven digits are not there yet.
+Otherwise the factor comes from orthogonal transformations of H itself: the QR factorisation of H stacked on √λ I for a
+ridge, the singular value decomposition, with singular values below max(N, p)·eps of the first dropped, for plain least
+squares.
 
 Rows may also come as a stream, more of them than fit into memory: HᵀH and HᵀY are then sums over its blocks. Where
 Cholesky is not safe, a second pass updates the triangle of a QR factorisation of (H Y) block by block; with very many
@@ -111,7 +112,7 @@ def factorise(features: Array, ridge: float) -> RidgeFactor:
 
 
 def ridge_readout(features: Array, targets: Array, ridge: float) -> Array:
-    """Return V for λ > 0 without a report, and where Cholesky is not safe without Q: the right sides become columns."""
+    """Return V for λ > 0 without a report; an unsafe primal takes no Q, since the right sides become columns of H."""
     factor = _safe_cholesky(features, ridge)
     if factor is not None:
         return factor.readout(features, targets)
@@ -272,7 +273,7 @@ def _refined_cholesky(factor: RidgeFactor, features: Array, targets: Array) -> A
 
 
 def _settled(factor: RidgeFactor, H: Array, V: Array, B: Array, Y: Array) -> bool:
-    """Whether a step of refinement would change the dual solution V = HᵀB by less than seven digits.
+    """Whether a step of refinement would leave seven digits of the dual solution V = HᵀB as they are.
 
     Judged on a few random combinations of the outputs: a tenth of the work of the step.
     """

@@ -91,5 +91,5 @@ def mean_energy(rows: Array) -> float:
     >>> round(mean_energy(np.array([[3.0, 4.0], [0.0, 1.0]])), 12)
     13.0
     """
-    columns = place_of(rows).xp.linalg.vector_norm(rows, axis=1)
-    return float(columns @ columns) / int(rows.shape[0])
+    norms = place_of(rows).xp.linalg.vector_norm(rows, axis=1)
+    return float(norms @ norms) / int(rows.shape[0])

@@ -172,8 +172,8 @@ def train(
         return found
 
     # A GPU does both at a time: their decompositions are long chains of small kernels.
-    both = 8 * max(math.prod(inputs.shape), math.prod(outputs.shape))
-    sides = map(fit_side, (0, 1)) if place.on_host else concurrently(fit_side, (0, 1), place=place, bytes_each=both)
+    larger = 8 * max(math.prod(inputs.shape), math.prod(outputs.shape))
+    sides = map(fit_side, (0, 1)) if place.on_host else concurrently(fit_side, (0, 1), place=place, bytes_each=larger)
     pcas, latents = zip(*sides, strict=True)
     for complaint in complaints:
         warnings.warn(complaint, stacklevel=3)  # where the user called fit
