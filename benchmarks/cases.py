@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from floor import Sizes
+from floor import Products, Sizes
 
 from pcarann.arrays import Place, place_of
 from pcarann.benchmark.runner import DATA_SEED, _generate, _model, _quietly, _sample_errors
@@ -33,6 +33,8 @@ class Case:
     device: str | None
     quick: bool
     repeats: int
+    products: Products
+    """What tells the rate of matrix products"""
 
     @property
     def place(self) -> Place:
@@ -61,12 +63,12 @@ class Case:
         return float(_sample_errors(self.problem, prediction.reshape(truth.shape), truth).mean())
 
 
-def load_case(name: str, *, quick: bool, device: str | None = None, repeats: int = 1) -> Case:
+def load_case(name: str, *, quick: bool, device: str | None = None, repeats: int = 1, products: Products) -> Case:
     """Read a problem's samples, or make them where the cache does not hold them."""
     problem = PROBLEMS[name].quick() if quick else PROBLEMS[name]
     data = _generate(problem, problem.n_samples, DATA_SEED, device, problem.options)
     train, calibration, test = data.split(problem.n_train, problem.n_calibration, problem.n_test)
-    return Case(problem, train, calibration, test, device, quick, repeats)
+    return Case(problem, train, calibration, test, device, quick, repeats, products)
 
 
 def fit(model: PCARaNN, inputs: Any, outputs: Any) -> PCARaNN:

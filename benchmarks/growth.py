@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     options = _options(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
     axes = {name: _axis(name, quick=options.quick, repeats=options.repeats) for name in options.axes}
-    rate = floor.gemm_rate(size=200 if options.quick else 3000)
+    rate = floor.Products(place_of(None), 200 if options.quick else 3000).rate(25)
     record = {
         "kind": "growth",
         "quick": options.quick,

@@ -40,15 +40,18 @@ def measured(
     repeats: int = 1,
     warm_up: bool = False,
     slow: float = math.inf,
+    beside: Callable[[], float] | None = None,
 ) -> tuple[Result, Record]:
     """Return the last result with the median seconds, all seconds, CPU seconds and the peak memory beyond the start.
 
-    A call that takes more than `slow` seconds is not repeated.
+    A call that takes more than `slow` seconds is not repeated. `beside` measures the rate of matrix products before and
+    after each run: a shared machine is not the same from one minute to the next.
     """
     if warm_up:
         call()
     baseline = _reset_peak(place)
     wall, cpu = [], []
+    rates = [beside()] if beside else []
     result: Any = None
     for _ in range(repeats):
         result = None  # one result at a time in memory
@@ -59,16 +62,17 @@ def measured(
         place.wait()
         wall.append(time.perf_counter() - begun)
         cpu.append(time.process_time() - worked)
+        rates += [beside()] if beside else []
         if wall[-1] > slow:
             break
-    record = {
+    record: Record = {
         "seconds": statistics.median(wall),
         "runs": wall,
         "cpu_seconds": statistics.median(cpu),
         "peak_bytes": max(0, _peak(place) - baseline),
         "baseline_bytes": baseline,
     }
-    return result, record
+    return result, record | ({"flops_per_second": statistics.fmean(rates)} if rates else {})
 
 
 def in_fresh_process(script: Path, arguments: Record, *, limit: float) -> Record:

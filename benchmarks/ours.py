@@ -31,6 +31,7 @@ def _timed_fit(case: Case, variant: Variant, members: int | None = None, **chang
         place=case.place,
         repeats=case.repeats,
         warm_up=not case.place.on_host,
+        beside=case.products.rate,
     )
     record["stages"] = model.fit_seconds_
     record["sizes"] = sizes_of(case, model).as_record()
@@ -75,7 +76,13 @@ def predict(case: Case) -> Record:
     model = case.fitted("energy")
     inputs = case.place.put(case.test.inputs)
     n = len(case.test)
-    _, record = measured(lambda: model.predict(inputs), place=case.place, repeats=case.repeats, warm_up=True)
+    _, record = measured(
+        lambda: model.predict(inputs),
+        place=case.place,
+        repeats=case.repeats,
+        warm_up=True,
+        beside=case.products.rate,
+    )
     _, spread = measured(lambda: model.predict(inputs, return_std=True), place=case.place, repeats=case.repeats)
     record |= {"samples": n, "samples_per_second": n / record["seconds"]}
     record["with_std"] = spread | {"samples_per_second": n / spread["seconds"]}
@@ -121,7 +128,9 @@ def calibrate(case: Case) -> Record:
     """Scores of the calibration set."""
     model = case.fitted("energy")
     pair = [case.place.put(part) for part in (case.calibration.inputs, case.calibration.outputs)]
-    _, record = measured(lambda: model.calibrate(*pair), place=case.place, repeats=case.repeats)
+    _, record = measured(
+        lambda: model.calibrate(*pair), place=case.place, repeats=case.repeats, beside=case.products.rate
+    )
     return record | {"flops": floor.calibration(len(case.calibration), sizes_of(case, model))}
 
 
@@ -142,6 +151,7 @@ def adapt(case: Case) -> Record:
         place=case.place,
         repeats=case.repeats,
         warm_up=True,
+        beside=case.products.rate,
     )
     members = len(ensemble.members)
     record |= {"start": starting, "samples": len(new), "per_member": record["seconds"] / members}

@@ -54,7 +54,7 @@ def _heading(record: Record, rates: list[float]) -> str:
     quick = " **Quick mode: these numbers mean nothing.**" if record["quick"] else ""
     return (
         f"One run on {where}, float64, {record['created']}, sources {machine['sources']}. Matrix products run at "
-        f"{spread} Gflop/s; each floor is that of its own minute. Median of {record['repeats']} runs; literal and "
+        f"{spread} Gflop/s; each floor is that of its own minutes. Median of {record['repeats']} runs; literal and "
         f"peers run once where that takes over {SLOW:g} s.{quick}"
     )
 

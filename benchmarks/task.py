@@ -12,21 +12,18 @@ import rivals
 from cases import load_case
 from measure import Record, answer
 
+from pcarann.arrays import place_of
+
 __all__ = ["TASKS", "run_task"]
 
 TASKS = ours.TASKS | rivals.TASKS | peers.TASKS
 
 
 def run_task(task: str, *, problem: str, quick: bool, device: str | None, repeats: int) -> Record:
-    """Measure one stage of one problem, and the rate of matrix products just before and just after.
-
-    A shared machine is not the same from one minute to the next: the floor belongs to the minute of the stage.
-    """
-    case = load_case(problem, quick=quick, device=device, repeats=repeats)
+    """Measure one stage of one problem; matrix products have run in the process before it, whoever is measured."""
     size = 200 if quick else 3000 if device is None else 8192
-    before = floor.gemm_rate(case.place, size=size)
-    record = TASKS[task](case)
-    return record | {"flops_per_second": (before + floor.gemm_rate(case.place, size=size)) / 2}
+    products = floor.Products(place_of(None, device), size)
+    return TASKS[task](load_case(problem, quick=quick, device=device, repeats=repeats, products=products))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ import benchmarks_path  # noqa: F401
 import floor
 import pytest
 
+from pcarann.arrays import place_of
+
 SIZES = floor.Sizes(samples=10, input_values=20, output_values=40, inputs=2, outputs=3, widths=(6, 8), members=5)
 
 
@@ -69,4 +71,4 @@ def test_adaptation_changes_form_when_rows_outgrow_features():
 
 
 def test_rate_is_positive():
-    assert floor.gemm_rate(size=50, repeats=1) > 0
+    assert floor.Products(place_of(None), size=50).rate(1) > 0
