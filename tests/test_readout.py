@@ -36,10 +36,11 @@ def test_readout_equals_the_svd_oracle(backend, shape, condition, ridge):
     V, _ = fit_readout(backend(H), backend(Y), ridge)
     oracle = svd_ridge(H, Y, ridge)
     # Least squares is known to condition² · eps · (residual/solution): the oracle itself is no better.
-    # In the dual seven digits of V are promised, and eight of what it predicts.
+    # In the dual seven digits of V are promised with eight of what it fits, or ten of V.
     dual = shape[1] > shape[0]
     assert np.linalg.norm(to_host(V) - oracle) <= (1e-7 if dual else 1e-8) * np.linalg.norm(oracle)
-    assert np.linalg.norm(H @ to_host(V) - H @ oracle) <= 1e-8 * np.linalg.norm(H @ oracle)
+    allowed = 1e-8 * np.linalg.norm(H @ oracle) + 1e-10 * np.linalg.norm(oracle)
+    assert np.linalg.norm(H @ to_host(V) - H @ oracle) <= allowed
 
 
 @pytest.mark.parametrize(("condition", "steps"), [(1e4, 0), (1e6, 1)])

@@ -56,8 +56,8 @@ _SAFE_STREAM_CONDITION = 1e11
 _ORTHOGONAL_FEATURES = 1500  # in a stream, at most: a QR factorisation costs ten times as much and more
 # Below this a solution has nine digits or more at once, and a step of refinement would cost more than it is worth.
 _ACCURATE_CONDITION = 1e6
-# A condition number promises too little: seven digits of V, eight and more of what it predicts, are often there.
-_SETTLED = 1e-7
+# A condition number promises too little: seven digits of V, eight of what it fits, are often there without a step.
+_SETTLED, _FITTED = 1e-7, 5e-9
 _REFINEMENT_STEPS = 6
 _EXACT_CONDITION, _STREAM_REFINEMENT_STEPS = 1e8, 2
 _LEAST_SHIFT = 2.0  # times eps times the trace of HᵀH
@@ -273,17 +273,19 @@ def _refined_cholesky(factor: RidgeFactor, features: Array, targets: Array) -> A
 
 
 def _settled(factor: RidgeFactor, H: Array, V: Array, B: Array, Y: Array) -> bool:
-    """Whether a step of refinement would leave seven digits of the dual solution V = HᵀB as they are.
+    """Whether the dual solution V = HᵀB fits to eight digits, and a step of refinement would leave seven of V.
 
     Judged on a few random combinations of the outputs: a tenth of the work of the step.
     """
     place = place_of(H)
     mixing = uniform((Y.shape[1], _PROBES), seed=0, stream=(2,), place=place, low=-1.0)
-    mixed = V @ mixing
-    missed = (Y - factor.ridge * B) @ mixing - H @ mixed
+    targets, mixed = Y @ mixing, V @ mixing
+    missed = targets - factor.ridge * (B @ mixing) - H @ mixed
     step = factor.solve(missed)
     # Hᵀ times the step has the square ⟨step, HHᵀ step⟩, which is ⟨step, missed⟩ up to the ridge.
-    return bool(place.xp.sum(step * missed) <= _SETTLED**2 * place.xp.sum(mixed**2))
+    total = place.xp.sum
+    fits = total(missed**2) <= _FITTED**2 * total(targets**2)
+    return bool(fits & (total(step * missed) <= _SETTLED**2 * total(mixed**2)))
 
 
 def transposed_product(rows: Array, coefficients: Array) -> Array:
