@@ -144,7 +144,7 @@ def adapt(case: Case) -> Record:
         for pca, fields in ((ensemble.input_pca, new.inputs), (ensemble.output_pca, new.outputs))
     )
     begun, starting = measured(
-        lambda: Adaptation.start(ensemble, fitted.x, fitted.y, ridge=model.adapt_ridge, start="ridge"), place=case.place
+        lambda: Adaptation.start(ensemble, fitted.rows, ridge=model.adapt_ridge, start="ridge"), place=case.place
     )
     readouts, record = measured(
         lambda: begun.update(ensemble, x, y, forgetting=1.0).readouts(ensemble),

@@ -31,6 +31,7 @@ __all__ = [
     "cuts",
     "in_pieces",
     "inverse_of_lower",
+    "largest",
     "place_of",
     "product_into",
     "row_quantiles",
@@ -38,9 +39,11 @@ __all__ = [
     "single_threaded",
     "solve_cholesky",
     "solve_lower",
+    "taken",
     "tanh_inplace",
     "to_host",
     "triangle",
+    "with_zero_columns",
 ]
 
 Array: TypeAlias = Any
@@ -51,6 +54,7 @@ Result = TypeVar("Result")
 
 _WORKING_BYTES = 2 << 30  # memory that concurrent calls may take together
 _SOLVED_AT_ONCE = 32  # unknowns of a triangular system that are not halved further
+_LOOKED_AT = 1 << 21  # numbers at a time on a CPU
 _GPU_STREAMS = 2  # more of them wait for each other: Python makes the launches one at a time
 
 
@@ -87,6 +91,15 @@ class Place:
     def eye(self, n: int) -> Array:
         """Return the identity matrix, here."""
         return self.xp.eye(n, dtype=self.xp.float64, device=self.device)
+
+    @property
+    def computing(self) -> Place:
+        """Where arrays from here are computed with: NumPy on a CPU, which shares the memory of torch's tensors.
+
+        Torch works on one member at a time there, and needs several times as long.
+        """
+        torch_on_host = self.on_host and compat.is_torch_namespace(self.xp)
+        return place_of(None) if torch_on_host else self
 
     @property
     def on_host(self) -> bool:
@@ -237,6 +250,35 @@ def cuts(n: int, size: int) -> Iterator[slice]:
     """
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))
+
+
+def largest(matrix: Array) -> float:
+    """Return the largest |value| of a (samples, values) matrix; NaN where it holds one."""
+    place = place_of(matrix)
+    xp = place.xp
+    size = max(1, _LOOKED_AT // max(int(matrix.shape[1]), 1)) if place.on_host else int(matrix.shape[0])
+    found = 0.0
+    for rows in cuts(int(matrix.shape[0]), max(1, size)):
+        part = matrix[rows, :]
+        least, most = float(xp.min(part)), float(xp.max(part))
+        if least != least or most != most:
+            return float("nan")
+        found = max(found, -least, most)
+    return found
+
+
+def taken(rows: Array, indices: list[int]) -> Array:
+    """Return these rows of a matrix, the matrix itself where they are all of it in order."""
+    if len(indices) == rows.shape[0] and all(i == index for i, index in enumerate(indices)):
+        return rows
+    place = place_of(rows)
+    return place.xp.take(rows, place.xp.asarray(indices, dtype=place.xp.int64, device=place.device), axis=0)
+
+
+def with_zero_columns(matrix: Array, count: int) -> Array:
+    """Append columns of zeros."""
+    place = place_of(matrix)
+    return place.xp.concat([matrix, place.zeros(matrix.shape[0], count)], axis=1)
 
 
 def in_pieces(

@@ -31,19 +31,20 @@ def fit_channels(
     weights: Array | None = None,
     name: str = "fields",
     complain: Callable[[str], None] = warnings.warn,
+    **options: Any,
 ) -> tuple[PCA, Array]:
     """Fit a PCA to each of so many equal parts of (samples, values) fields; `n_components` counts for each part."""
+    options |= {"among": among, "name": name, "complain": complain}
     if channels == 1:
-        return fit_pca(fields, n_components, among=among, grid=grid, weights=weights, name=name, complain=complain)
+        return fit_pca(fields, n_components, grid=grid, weights=weights, **options)
     place = place_of(fields)
     xp = place.xp
     size = int(fields.shape[1]) // channels
     parts = [slice(c * size, (c + 1) * size) for c in range(channels)]
-    options: dict[str, Any] = {"among": among, "grid": (size,), "name": name, "complain": complain}
     pcas, latents = [], []
     for part in parts:
         mine = None if weights is None else weights[part]
-        pca, codes = fit_pca(fields[:, part], n_components, weights=mine, **options)
+        pca, codes = fit_pca(fields[:, part], n_components, grid=(size,), weights=mine, **options)
         pcas.append(pca)
         latents.append(codes)
     modes = place.zeros(sum(pca.n_components for pca in pcas), int(fields.shape[1]))

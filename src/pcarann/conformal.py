@@ -15,6 +15,8 @@ a new sample exchangeable with the calibration samples:
                    share missed). Needs N ≥ 1/α − 1.
     simultaneous   k = ⌈(N + 1)(1 − α)⌉ of the largest score of each sample: with probability at least 1 − α the
                    whole field lies inside. Needs N ≥ 1/α − 1.
+
+Outside the training data a possible error δ of the prediction (`extrapolation`) stands beside the spread, σ² + δ².
 """
 
 from __future__ import annotations
@@ -24,14 +26,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, get_args
 
-from pcarann.arrays import Array, place_of
+import numpy as np
 
-__all__ = ["Band", "Calibration", "Method", "conformal_rank", "nonconformity_scores"]
+from pcarann.arrays import Array, place_of, taken
+
+__all__ = ["Band", "Calibration", "Method", "conformal_rank", "kept_ranks", "nonconformity_scores", "total_spread"]
 
 Method = Literal["sample", "pooled", "simultaneous"]
 
 # ε relative to the size of the output fields. Paper: ε = 1e-8 outright, which is large or nothing in other units.
 RELATIVE_FLOOR = 1e-8
+_KEPT_WHOLE, _KEPT_TAIL = 1 << 15, 1 << 13  # scores that are kept: all of so few; so many towards each end of more
 
 
 @dataclass(frozen=True)
@@ -46,10 +51,14 @@ class Band:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The scores of a calibration set, kept so that any level can be asked for."""
+    """The scores of a calibration set, as far as quantiles need them, so that any level can be asked for."""
 
-    pooled: Array
-    """All scores, ascending, (samples · points,)"""
+    ranks: np.ndarray[tuple[int], np.dtype[np.int64]]
+    """Which of all scores in ascending order are kept, from 1 on, (kept,)"""
+    scores: Array
+    """Those, (kept,)"""
+    points: int
+    """Scores of one sample, M"""
     largest: Array
     """The largest score of each sample, ascending, (samples,)"""
     floor: float
@@ -57,9 +66,14 @@ class Calibration:
 
     @classmethod
     def of(cls, scores: Array, floor: float) -> Calibration:
-        """Sort (samples, points) scores."""
-        xp = place_of(scores).xp
-        return cls(xp.sort(xp.reshape(scores, (-1,))), xp.sort(xp.max(scores, axis=1)), floor)
+        """Keep what quantiles need of (samples, points) scores."""
+        place = place_of(scores)
+        xp = place.xp
+        samples, points = (int(n) for n in scores.shape)
+        ranks = kept_ranks(samples, points)
+        ordered = xp.sort(xp.reshape(scores, (-1,)))
+        kept = taken(ordered[:, None], [int(rank) - 1 for rank in ranks])[:, 0]
+        return cls(ranks, kept, points, xp.sort(xp.max(scores, axis=1)), floor)
 
     @property
     def n_samples(self) -> int:
@@ -68,13 +82,35 @@ class Calibration:
 
     def quantile(self, alpha: float, method: Method = "sample") -> float:
         """q for intervals of level 1 − α; +∞ where the calibration set is too small for α."""
-        scores = self.largest if method == "simultaneous" else self.pooled
-        k = conformal_rank(alpha, self.n_samples, int(self.pooled.shape[0]) // self.n_samples, method)
-        return float(scores[k - 1]) if k <= scores.shape[0] else math.inf
+        k = conformal_rank(alpha, self.n_samples, self.points, method)
+        if method == "simultaneous":
+            return float(self.largest[k - 1]) if k <= self.n_samples else math.inf
+        # Between ranks that were kept, the higher one: it covers more, never less.
+        at = int(np.searchsorted(self.ranks, k))
+        return float(self.scores[at]) if at < len(self.ranks) else math.inf
 
-    def half_width(self, std: Array, quantile: float) -> Array:
-        """q max{σ, ε}"""
-        return quantile * place_of(std).xp.clip(std, min=self.floor)
+    def half_width(self, std: Array, quantile: float, beyond: Array | None = None) -> Array:
+        """q max{σ, ε}; with a possible error δ outside the training data, √(q² max{σ, ε}² + max{q, 1}² δ²)."""
+        xp = place_of(std).xp
+        inside = quantile * xp.clip(std, min=self.floor)
+        return inside if beyond is None else xp.hypot(inside, max(quantile, 1.0) * beyond)
+
+
+def kept_ranks(samples: int, points: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Ranks of which scores are kept: all of few; of many those of levels k/1000, and more towards both ends.
+
+    >>> len(kept_ranks(300, 10_000))
+    11886
+    """
+    total = samples * points
+    if total <= _KEPT_WHOLE:
+        return np.arange(1, total + 1)
+    exact = [
+        conformal_rank(k / 1000, samples, points, method) for k in range(1, 1000) for method in ("sample", "pooled")
+    ]
+    tail = np.geomspace(1, total / 2, _KEPT_TAIL).astype(np.int64)
+    found = np.unique(np.concatenate([np.asarray(exact), tail, total + 1 - tail]))
+    return found[found <= total]
 
 
 def conformal_rank(alpha: float, samples: int, points: int, method: Method = "sample") -> int:
@@ -95,10 +131,16 @@ def samples_needed(alpha: float, points: int, method: Method) -> int:
     return math.ceil(ratio / points) if method == "pooled" else math.ceil(ratio)
 
 
-def nonconformity_scores(mean: Array, std: Array, truth: Array, floor: float) -> Array:
-    """|u − μ| / max{σ, ε}, elementwise."""
+def nonconformity_scores(mean: Array, std: Array, truth: Array, floor: float, beyond: Array | None = None) -> Array:
+    """|u − μ| / max{σ, ε}, elementwise; outside the training data δ stands beside σ."""
     xp = place_of(mean).xp
-    return xp.abs(truth - mean) / xp.clip(std, min=floor)
+    unit = xp.clip(std, min=floor)
+    return xp.abs(truth - mean) / (unit if beyond is None else xp.hypot(unit, beyond))
+
+
+def total_spread(std: Array, beyond: Array | None) -> Array:
+    """√(σ² + δ²), where there is a δ."""
+    return std if beyond is None else place_of(std).xp.hypot(std, beyond)
 
 
 def check_level(alpha: float, method: str) -> None:

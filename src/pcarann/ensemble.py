@@ -9,16 +9,19 @@ samples, so that K full-size fields never exist together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import TypeVar
 
-from pcarann.arrays import Array, Place, concurrently, contiguous, cuts, place_of
+from pcarann.arrays import Array, Place, concurrently, contiguous, cuts, place_of, taken, with_zero_columns
 from pcarann.features import HiddenLayers, Latent, RandomFeatures, anchor_features
 from pcarann.group import Group
 from pcarann.kernel import KernelFeatures, landmark_features
+from pcarann.leave_out import left_out_residuals
 from pcarann.pca import PCA
-from pcarann.readout import Block, ReadoutReport, Sums, fit_readout, fit_streamed_readout, transposed_product
+from pcarann.random import spread
+from pcarann.readout import Block, ReadoutReport, Sums, solve_readout, solve_streamed_readout, transposed_product
 from pcarann.ridge import Criterion, choose_ridge, spectrum_of_rows, spectrum_of_sums
 
 __all__ = ["Ensemble", "Features", "KernelMap", "Member", "RandomMap", "fit_members", "resolve_ridge", "stream"]
@@ -37,6 +40,7 @@ _ENCODED_ROWS = 256  # fields at a time through the PCA, which makes a centred c
 # Samples travel in multiples of this, the last block padded with zeros: BLAS rounds differently for other shapes,
 # and a prediction should not depend on the samples beside it.
 _TILE = 64
+_JUDGES = 4  # members that predict what they have not seen, so that a fit can be judged
 _FIELD_BYTES = 1 << 26  # memory of one block of fields while their spread is summed
 _KEPT_WEIGHT_BYTES = 1 << 30  # hidden weights stay in memory up to here, and are drawn at each use beyond
 
@@ -49,9 +53,14 @@ class RandomMap:
     scales: tuple[float, float]
     latent: Latent
 
-    def features(self, member: int, x: Array, anchored: int) -> tuple[RandomFeatures, Array]:
-        """The map of a member, anchored at the first of (samples, latent) training rows, and its features of those."""
-        return anchor_features(replace(self.layers, member=member), x[:anchored, :], self.scales, self.latent)
+    def features(self, member: int, x: Array, anchors: list[int]) -> tuple[RandomFeatures, Array]:
+        """The map of a member, anchored at some of the (samples, latent) training rows, and its features of those."""
+        return anchor_features(replace(self.layers, member=member), taken(x, anchors), self.scales, self.latent)
+
+    @property
+    def random_seed(self) -> int:
+        """Of which all random numbers are a function"""
+        return self.layers.seed
 
     def working_bytes(self, rows: int, anchored: int) -> int:
         """Memory of the fit of one member to so many rows at a time."""
@@ -68,14 +77,19 @@ class KernelMap:
     """In medians of the distance between training latents"""
     latent: Latent
 
-    def features(self, member: int, x: Array, anchored: int) -> tuple[KernelFeatures, Array]:
-        """The map of a member, its landmarks among all (samples, latent) rows, and its features of the first."""
+    def features(self, member: int, x: Array, anchors: list[int]) -> tuple[KernelFeatures, Array]:
+        """The map of a member, its landmarks among all (samples, latent) rows, and its features of some of them."""
         made = self.made(member, x)
-        return made, made(x[:anchored, :])
+        return made, made(taken(x, anchors))
 
     def made(self, member: int, x: Array) -> KernelFeatures:
         """The map of a member alone."""
         return landmark_features(x, self.length, member=member, seed=self.seed, latent=self.latent)
+
+    @property
+    def random_seed(self) -> int:
+        """Of which all random numbers are a function"""
+        return self.seed
 
     def working_bytes(self, rows: int, anchored: int) -> int:
         """Memory of the fit of one member to so many rows at a time."""
@@ -90,13 +104,23 @@ class Member:
     """One feature map with its fitted readout."""
 
     features: Features
-    readout: Array
-    """V, (features, output latent)"""
+    coefficients: Array
+    """Of the predictors, (features, output latent): V itself for random layers, α for a kernel"""
     report: ReadoutReport
+
+    @classmethod
+    def of(cls, features: Features, readout: Array, report: ReadoutReport) -> Member:
+        """A member with the readout V of its features."""
+        return cls(features, contiguous(features.coefficients(readout)), report)
+
+    @property
+    def readout(self) -> Array:
+        """V, (features, output latent)"""
+        return self.features.readout(self.coefficients)
 
     def __call__(self, x: Array) -> Array:
         """Φ(x) = h(x)ᵀV for (samples, latent) rows."""
-        return transposed_product(self.features(x).T, self.readout)
+        return transposed_product(self.features.predictors(x).T, self.coefficients)
 
 
 @dataclass(frozen=True)
@@ -119,7 +143,13 @@ class Ensemble:
     def with_readouts(self, readouts: list[Array]) -> Ensemble:
         """Return the same ensemble with other readouts, one per member."""
         members = zip(self.members, readouts, strict=True)
-        return replace(self, members=tuple(replace(member, readout=contiguous(V)) for member, V in members))
+        return replace(self, members=tuple(Member.of(member.features, V, member.report) for member, V in members))
+
+    def widened(self, output_pca: PCA) -> Ensemble:
+        """Return the same ensemble on an output basis with more modes, of which no member makes use yet."""
+        count = output_pca.n_components - self.output_pca.n_components
+        wider = (replace(one, coefficients=with_zero_columns(one.coefficients, count)) for one in self.members)
+        return replace(self, output_pca=output_pca, members=tuple(wider))
 
     def over_members(self, function: Callable[[Member], Result], samples: int) -> Iterator[Result]:
         """Yield function(member) in order, where the function makes features of that many samples."""
@@ -227,47 +257,66 @@ def fit_members(
     anchored: int,
     n_members: int,
     ridge: float,
+    judged: Sequence[Sequence[int]] = (),
     tick: Tick = lambda stage, done, total: None,
-) -> tuple[Member, ...]:
-    """Fit members 0, …, K − 1 to (samples, latent) inputs and outputs.
+) -> tuple[tuple[Member, ...], Array | None]:
+    """Fit members 0, …, K − 1 to (samples, latent) rows; return them with the residuals of judged samples.
 
-    The first `anchored` rows are the samples themselves, which set the anchors; those after are copies under a
-    symmetry, and are streamed.
+    The first `anchored` rows are the samples themselves, some of which set the anchors; those after are copies under a
+    symmetry, and are streamed. A judged sample is given by its row and those of its copies: its residual is the mean
+    over the first members, which predict it without it.
     """
 
-    anchors = min(anchored, _ANCHOR_ROWS)
+    anchors = spread(anchored, _ANCHOR_ROWS)
 
-    def fit_member(k: int) -> Member:
+    judges = min(n_members, _JUDGES) if judged else 0
+
+    def fit_member(k: int) -> tuple[Member, Array | None]:
         features, H = feature_map.features(k, x, anchors)
+        groups, targets = judged, y
         if _direct(features, x, anchors):
-            readout, report = fit_readout(H if x.shape[0] == anchors else features(x), y, ridge)
+            H = H if x.shape[0] == len(anchors) else features(x)
+            found = solve_readout(H, y, ridge)
         else:
             del H
-            readout, report = fit_streamed_readout(lambda: stream(features, x, y), ridge)
-        return Member(_forgetful(features, n_members), contiguous(readout), report)
+            found = solve_streamed_readout(lambda: stream(features, x, y), ridge)
+            if k < judges:
+                rows = [row for group in judged for row in group]
+                H, targets, groups = features(taken(x, rows)), taken(y, rows), _counted(judged)
+        residuals = left_out_residuals(found, H, targets, groups) if k < judges else None
+        return Member.of(_forgetful(features, n_members), found.readout, found.report), residuals
 
-    members = []
-    bytes_each = feature_map.working_bytes(min(int(x.shape[0]), max(anchors, _ROWS)), anchors)
-    for member in concurrently(fit_member, range(n_members), place=place_of(x), bytes_each=bytes_each):
+    members, residuals = [], None
+    rows = min(int(x.shape[0]), max(len(anchors), _ROWS))
+    bytes_each = feature_map.working_bytes(rows, len(anchors))
+    for member, missed in concurrently(fit_member, range(n_members), place=place_of(x), bytes_each=bytes_each):
         members.append(member)
+        if missed is not None:
+            residuals = missed / judges if residuals is None else residuals + missed / judges
         tick("fitting members", len(members), n_members)
-    return tuple(members)
+    return tuple(members), residuals
+
+
+def _counted(groups: Sequence[Sequence[int]]) -> list[range]:
+    """The same groups of rows where only these rows are kept, one after another."""
+    ends = list(accumulate(len(group) for group in groups))
+    return [range(end - len(group), end) for end, group in zip(ends, groups, strict=True)]
 
 
 def resolve_ridge(feature_map: FeatureMap, x: Array, y: Array, *, anchored: int, ridge: float | Criterion) -> float:
     """Return the ridge, chosen on member 0 where a criterion is given: the members differ by chance alone."""
     if not isinstance(ridge, str):
         return ridge
-    anchors = min(anchored, _ANCHOR_ROWS)
+    anchors = spread(anchored, _ANCHOR_ROWS)
     features, H = feature_map.features(0, x, anchors)
     if ridge == "loo" or _direct(features, x, anchors):
-        return choose_ridge(spectrum_of_rows(H if x.shape[0] == anchors else features(x), y), ridge)
+        return choose_ridge(spectrum_of_rows(H if x.shape[0] == len(anchors) else features(x), y), ridge)
     return choose_ridge(spectrum_of_sums(Sums.of(stream(features, x, y))), ridge)
 
 
-def _direct(features: Features, x: Array, anchors: int) -> bool:
+def _direct(features: Features, x: Array, anchors: list[int]) -> bool:
     """Whether all rows are handled at once: few of them, or fewer than features."""
-    return bool(x.shape[0] == anchors or x.shape[0] < features.count)
+    return bool(x.shape[0] == len(anchors) or x.shape[0] < features.count)
 
 
 def stream(features: Features, x: Array, y: Array) -> Iterator[Block]:

@@ -104,6 +104,18 @@ class RandomFeatures:
             inputs = made
         return neurons.T
 
+    def predictors(self, latents: Array) -> Array:
+        """What predictions are combinations of: the features themselves."""
+        return self(latents)
+
+    def coefficients(self, readout: Array) -> Array:
+        """Of the predictors, for a readout V of the features: V itself."""
+        return readout
+
+    def readout(self, coefficients: Array) -> Array:
+        """V of coefficients: the inverse of `coefficients`."""
+        return coefficients
+
     @property
     def member(self) -> int:
         """Which member of the ensemble these are."""

@@ -7,16 +7,25 @@ Random features approach a kernel as their number grows; these features have one
 which `readout` does as for any features, is kernel ridge regression: φ(x)·φ(z) = k(x, z) wherever one of the two
 is a landmark of Z. Each member takes its own random landmarks among the training samples, so that the spread over
 members tells where these are sparse. A linear term may stand beside φ as it does beside the layers (`features`).
+
+Predictions need no factor: with V the readout of φ,
+
+    û(x) = φ(x)ᵀV = k(x, Z) α,   α = L⁻ᵀV.
+
+L is nearly singular for long lengths and comes out differently on another machine, while Z and α mean one function
+everywhere: they are what a member keeps and what a file holds, and L is made where features are asked for.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
-from pcarann.arrays import Array, cholesky, place_of, single_threaded, solve_lower
+from pcarann.arrays import Array, cholesky, place_of, single_threaded, solve_lower, taken
 from pcarann.features import Latent
-from pcarann.random import permutation
+from pcarann.random import permutation, spread
 from pcarann.ridge import choose_ridge, spectrum_of_gram
 
 __all__ = ["KernelFeatures", "choose_length", "landmark_features", "matern52", "median_distance", "squared_distances"]
@@ -38,22 +47,46 @@ class KernelFeatures:
     """The feature map φ of one member, ready to be evaluated."""
 
     member: int
+    rows: tuple[int, ...]
+    """Which of the training rows are landmarks"""
     landmarks: Array
     """w ⊙ Z, (landmarks, latent)"""
     length: float
     """ℓ"""
-    lower: Array
-    """L, (landmarks, landmarks)"""
     latent: Latent
+
+    @cached_property
+    def lower(self) -> Array:
+        """L, (landmarks, landmarks)"""
+        return _factor(matern52(squared_distances(self.landmarks, self.landmarks), self.length))
 
     def __call__(self, latents: Array) -> Array:
         """Return φ of (samples, latent) rows, the linear term behind it, as (samples, features)."""
-        values = matern52(squared_distances(self.landmarks, self.latent.weighted(latents)), self.length)
-        features = solve_lower(self.lower, values)
-        if self.latent.linear is not None:
-            xp = place_of(latents).xp
-            features = xp.concat([features, (latents * self.latent.linear).T], axis=0)
-        return features.T
+        return self._beside(solve_lower(self.lower, self._values(latents)), latents)
+
+    def predictors(self, latents: Array) -> Array:
+        """Return k(x, Z) of (samples, latent) rows, the linear term behind it, as (samples, features)."""
+        return self._beside(self._values(latents), latents)
+
+    def coefficients(self, readout: Array) -> Array:
+        """α of a readout V of φ, the linear term's rows as they are."""
+        return self._changed(readout, lambda V: solve_lower(self.lower, V, transposed=True))
+
+    def readout(self, coefficients: Array) -> Array:
+        """V of coefficients α: the inverse of `coefficients`."""
+        return self._changed(coefficients, lambda alpha: self.lower.T @ alpha)
+
+    def _values(self, latents: Array) -> Array:
+        return matern52(squared_distances(self.landmarks, self.latent.weighted(latents)), self.length)
+
+    def _beside(self, features: Array, latents: Array) -> Array:
+        if self.latent.linear is None:
+            return features.T
+        return place_of(latents).xp.concat([features, (latents * self.latent.linear).T], axis=0).T
+
+    def _changed(self, rows: Array, change: Callable[[Array], Array]) -> Array:
+        count = int(self.landmarks.shape[0])
+        return place_of(rows).xp.concat([change(rows[:count, :]), rows[count:, :]], axis=0)
 
     @property
     def count(self) -> int:
@@ -70,17 +103,11 @@ def landmark_features(
     x: Array, length: float, *, member: int, seed: int, latent: Latent | None = None
 ) -> KernelFeatures:
     """Choose a member's landmarks among (samples, latent) training latents; `length` is in medians of the distance."""
-    place = place_of(x)
     latent = latent or Latent()
     count = min(max(1, round(SHARE * x.shape[0])), MOST_LANDMARKS)
     rows = sorted(permutation(int(x.shape[0]), seed=seed, stream=(member, _STREAM))[:count])
-    # Landmarks are not stored but made again on loading: on one thread they round alike wherever that is.
-    with single_threaded(place):
-        weighted = latent.weighted(x)
-        landmarks = place.xp.take(weighted, place.xp.asarray(rows, device=place.device), axis=0)
-        unit = length * median_distance(weighted)
-        lower = _factor(matern52(squared_distances(landmarks, landmarks), unit))
-    return KernelFeatures(member, landmarks, unit, lower, latent)
+    weighted = latent.weighted(x)
+    return KernelFeatures(member, tuple(rows), taken(weighted, rows), length * median_distance(weighted), latent)
 
 
 def _factor(gram: Array) -> Array:
@@ -96,20 +123,23 @@ def _factor(gram: Array) -> Array:
     raise ValueError("the kernel of the input latents is not finite: are the inputs far above 1e100, or the length 0?")
 
 
-def choose_length(x: Array, y: Array, latent: Latent, ridge: float = 0.0) -> tuple[float, float, float]:
+def choose_length(x: Array, y: Array, latent: Latent, ridge: float | None = None) -> tuple[float, float, float]:
     """Return the length, in medians of the distance, at which leaving samples out errs least, its ridge and error.
 
-    A ridge that is given is used with every length, since long lengths need a small one; 0 chooses it too.
+    A ridge that is given is used with every length, since long lengths need a small one; None chooses it too. One
+    of 0 is judged at the rounding of the kernel matrix, which is what it comes to.
     """
-    rows = min(int(x.shape[0]), _TUNED_ROWS)
-    weighted, targets = latent.weighted(x[:rows, :]), y[:rows, :]
+    chosen_rows = spread(int(x.shape[0]), _TUNED_ROWS)
+    rows = len(chosen_rows)
+    weighted, targets = latent.weighted(taken(x, chosen_rows)), taken(y, chosen_rows)
     squared, unit = squared_distances(weighted, weighted), median_distance(weighted)
 
-    least, best = math.inf, (LENGTHS[0], ridge, math.inf)
+    given = None if ridge is None else max(ridge, 4 * rows * _EPS)
+    least, best = math.inf, (LENGTHS[0], 0.0, math.inf)
     with single_threaded(place_of(x)):  # eigenvalues of such matrices gain little from a second thread
         for length in LENGTHS:
             spectrum = spectrum_of_gram(matern52(squared + 0.0, length * unit), targets)
-            chosen = ridge or choose_ridge(spectrum, "gcv")
+            chosen = choose_ridge(spectrum, "gcv") if given is None else given
             # So near to the rounding of k, a small gain over a shorter length would be one of rounding.
             error = spectrum.loo(chosen)
             handicapped = error * (1.01 if chosen < _NEAR_ROUNDING * rows else 1.0)
@@ -152,6 +182,6 @@ def squared_distances(x: Array, z: Array) -> Array:
 def median_distance(x: Array) -> float:
     """Median distance between (samples, latent) rows, the unit of the length; 1 where they coincide."""
     xp = place_of(x).xp
-    few = x[: min(int(x.shape[0]), _MEDIAN_ROWS), :]
+    few = taken(x, spread(int(x.shape[0]), _MEDIAN_ROWS))
     ordered = xp.sort(xp.reshape(squared_distances(few, few), (-1,)), stable=False)
     return math.sqrt(float(ordered[ordered.shape[0] // 2])) or 1.0

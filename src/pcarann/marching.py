@@ -7,7 +7,9 @@ half of the trajectory to all of its second half. Predictions apply it again and
     û(t) = Φ̂(û(t − s)),   û = u at the times that are given.
 
 Each member of the ensemble rolls out its own trajectory, so that the spread at late times has grown with the flow.
-Calibration and intervals are those of the whole predicted window, and `partial_fit` adapts the step.
+Calibration and intervals are those of the whole predicted window, and `partial_fit` adapts the step. A roll-out that
+leaves the data from which the step was learned is reported at the step where it does, and its intervals widen from
+there on.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from dataclasses import replace
+from copy import copy
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -23,7 +26,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.exceptions import NotFittedError
 
-from pcarann.arrays import Array, Place, place_of
+from pcarann.arrays import Array, Place, largest, place_of
 from pcarann.conformal import (
     RELATIVE_FLOOR,
     Band,
@@ -32,9 +35,12 @@ from pcarann.conformal import (
     check_level,
     nonconformity_scores,
     samples_needed,
+    total_spread,
 )
+from pcarann.ensemble import Member
+from pcarann.fitted import Fitted
+from pcarann.locking import writing
 from pcarann.operator import PCARaNN
-from pcarann.training import Fitted
 from pcarann.validation import check_count, check_fields, check_pair_lengths
 
 __all__ = ["Marching"]
@@ -66,9 +72,6 @@ class Marching(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     True
     """
 
-    model_: PCARaNN
-    """The fitted surrogate of one step"""
-
     def __init__(self, model: PCARaNN | None = None, step: int = 1, first: int = 0):
         self.model = model
         self.step = step
@@ -76,43 +79,54 @@ class Marching(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Array, y: Array) -> Marching:
         """Learn the step from all pairs of snapshots in trajectories X, then y."""
-        starts, ends = self._pairs(X, y)
-        model: PCARaNN = clone(self.model) if self.model is not None else PCARaNN()
-        self.model_ = model.fit(starts, ends)
-        self._window = int(np.shape(y)[1])
-        self._calibration: Calibration | None = None
+        with writing(self):
+            starts, ends = self._pairs(X, y, self.step)
+            model: PCARaNN = clone(self.model) if self.model is not None else PCARaNN()
+            self._marched = Marched(model.fit(starts, ends), int(self.step), int(np.shape(y)[1]))
         return self
+
+    @property
+    def model_(self) -> PCARaNN:
+        """The fitted surrogate of one step"""
+        if not hasattr(self, "_marched"):
+            raise AttributeError("model_ exists after fit only: this Marching is not fitted yet.")
+        found: PCARaNN = self._marched.model
+        return found
 
     def predict(self, X: Array, return_std: bool = False) -> Any:
         """Predict the later snapshots; with the standard deviation over the members if asked."""
-        fields = self._rollouts(X)
-        xp = place_of(fields).xp
-        mean = xp.mean(fields, axis=0)
-        if not return_std:
-            return mean
-        members = int(fields.shape[0])
-        return mean, xp.std(fields, axis=0, correction=1) if members > 1 else xp.zeros_like(mean)
+        place = place_of(X)
+        mean, std, beyond = self._mean_and_std(X, self._require_marched())
+        return (place.put(mean), place.put(total_spread(std, beyond))) if return_std else place.put(mean)
 
     def calibrate(self, X: Array, y: Array) -> Marching:
         """Calibrate intervals of the whole window on samples that were used for nothing else."""
-        mean, std = self.predict(X, return_std=True)
-        place = place_of(mean)
-        xp = place.xp
-        truth, _ = check_fields(y, "y", place, grid=tuple(mean.shape[1:]))
-        check_pair_lengths(mean, truth)
-        floor = max(RELATIVE_FLOOR * float(xp.sqrt(xp.mean(truth**2))), np.finfo(float).tiny)
-        mean, std = xp.reshape(mean, tuple(truth.shape)), xp.reshape(std, tuple(truth.shape))
-        self._calibration = Calibration.of(nonconformity_scores(mean, std, truth, floor), floor)
+        with writing(self):
+            marched = self._require_marched()
+            state = marched.fitted.state
+            mean, std, beyond = self._mean_and_std(X, marched)
+            place = place_of(mean)
+            xp = place.xp
+            truth, _ = check_fields(y, "y", place, grid=tuple(mean.shape[1:]))
+            check_pair_lengths(mean, truth)
+            floor = max(RELATIVE_FLOOR * float(xp.sqrt(xp.mean(truth**2))), np.finfo(float).tiny)
+            flat = [None if part is None else xp.reshape(part, tuple(truth.shape)) for part in (mean, std, beyond)]
+            scores = nonconformity_scores(flat[0], flat[1], truth, floor, flat[2])
+            self._marched = replace(marched, calibration=Calibration.of(scores, floor), calibrated=state)
         return self
 
     def predict_interval(self, X: Array, alpha: float = 0.05, method: Method = "sample") -> Band:
         """Predict the later snapshots with intervals of level 1 − alpha."""
         check_level(alpha, method)
-        self._require_fitted()
-        calibration = self._calibration
+        marched = self._require_marched()
+        calibration = marched.calibration
         if calibration is None:
             raise NotFittedError("This Marching has no calibration: call calibrate(X, y) before predict_interval.")
-        mean, std = self.predict(X, return_std=True)
+        if marched.stale:
+            raise NotFittedError(
+                "The calibration is stale, since partial_fit changed the model after it: call calibrate(X, y) again."
+            )
+        mean, std, beyond = self._mean_and_std(X, marched)
         quantile = calibration.quantile(alpha, method)
         if quantile == math.inf:
             needed = samples_needed(alpha, math.prod(mean.shape[1:]), method)
@@ -121,37 +135,45 @@ class Marching(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 f"{needed} are needed. Intervals are infinite.",
                 stacklevel=2,
             )
-        half = calibration.half_width(std, quantile)
-        return Band(mean, std, mean - half, mean + half)
+        half = calibration.half_width(std, quantile, beyond)
+        fields = (mean, total_spread(std, beyond), mean - half, mean + half)
+        return Band(*(place_of(X).put(part) for part in fields))
 
     def partial_fit(self, X: Array, y: Array) -> Marching:
-        """Adapt the step to the pairs of new trajectories; the calibration is dropped, since it no longer holds."""
-        if not hasattr(self, "model_"):
-            return self.fit(X, y)
-        self.model_.partial_fit(*self._pairs(X, y))
-        self._calibration = None
+        """Adapt the step to the pairs of new trajectories; the calibration no longer holds then."""
+        with writing(self):
+            if not hasattr(self, "_marched"):
+                return self.fit(X, y)
+            marched = self._marched
+            model = copy(marched.model)
+            starts, ends = self._pairs(X, y, marched.step)
+            self._marched = replace(marched, model=model.partial_fit(starts, ends))
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, atomically; `pcarann.load` reads it back."""
         from pcarann.storage import save
 
-        self._require_fitted()
+        self._require_marched()
         save(self, path)
 
     score = PCARaNN.score
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
+        return hasattr(self, "_marched")
+
+    def _require_marched(self) -> Marched:
+        if not hasattr(self, "_marched"):
+            raise NotFittedError("This Marching is not fitted yet: call fit(X, y) first.")
+        marched: Marched = self._marched
+        return marched
 
     def _require_fitted(self) -> Fitted:
-        if not hasattr(self, "model_"):
-            raise NotFittedError("This Marching is not fitted yet: call fit(X, y) first.")
-        return self.model_._require_fitted()
+        return self._require_marched().fitted
 
-    def _pairs(self, X: Array, y: Array) -> tuple[Array, Array]:
+    def _pairs(self, X: Array, y: Array, step: int) -> tuple[Array, Array]:
         """All (u(t), u(t + s)) of the trajectories, (samples × pairs, *grid) each."""
-        step = check_count(self.step, "step")
+        step = check_count(step, "step")
         place = place_of(X)
         X, y = (_trajectories(part, name, place) for part, name in ((X, "X"), (y, "y")))
         if X.shape[2:] != y.shape[2:] or X.shape[0] != y.shape[0]:
@@ -171,28 +193,87 @@ class Marching(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         starts, ends = whole[:, : whole.shape[1] - step, ...], whole[:, step:, ...]
         return place.xp.reshape(starts, (-1, *grid)), place.xp.reshape(ends, (-1, *grid))
 
-    def _rollouts(self, X: Array) -> Array:
-        """Each member's trajectory, (members, samples, later times, *grid)."""
-        fitted = self._require_fitted()
-        ensemble = fitted.ensemble
-        handed, X = place_of(X), _trajectories(X, "X", ensemble.place)
-        if X.shape[1] < self.step:
+    def _mean_and_std(self, X: Array, marched: Marched) -> tuple[Array, Array, Array | None]:
+        """Mean and standard deviation over the members' trajectories, (samples, later times, *grid), and δ."""
+        place, grid = marched.fitted.ensemble.place, marched.fitted.ensemble.output_pca.grid
+        snapshots = _trajectories(X, "X", place)
+        if snapshots.shape[1] < marched.step:
             raise ValueError(
-                f"X must be (samples, times, *grid) with {self.step} snapshots or more, found {tuple(X.shape)}."
+                f"X must be (samples, times, *grid) with {marched.step} snapshots or more, "
+                f"found {tuple(snapshots.shape)}."
             )
-        grid = ensemble.output_pca.grid
-        last = range(X.shape[1] - self.step, X.shape[1])
-        given = [check_fields(X[:, t, ...], "X", ensemble.place, grid=grid)[0] for t in last]
-        xp = ensemble.place.xp
-        rolled = []
-        for member in ensemble.members:
-            alone = replace(ensemble, members=(member,))
-            window = list(given)
-            for _ in range(self._window):
-                window.append(alone.mean_fields(alone.orbit(fitted.smoothing(window[-self.step], grid))))
-            rolled.append(xp.stack(window[self.step :], axis=1))
-        fields = xp.reshape(xp.stack(rolled), (len(rolled), X.shape[0], self._window, *grid))
-        return handed.put(fields)
+        last = range(snapshots.shape[1] - marched.step, snapshots.shape[1])
+        given = [check_fields(snapshots[:, t, ...], "X", place, grid=grid)[0] for t in last]
+        xp = place.xp
+        fields = xp.stack([marched.rolled_out(given, member) for member in marched.fitted.ensemble.members])
+        mean = xp.mean(fields, axis=0)
+        std = xp.std(fields, axis=0, correction=1) if fields.shape[0] > 1 else xp.zeros_like(mean)
+        beyond, said = marched.surveyed(given, mean)
+        if said:
+            warnings.warn(said, stacklevel=3)
+        shape = (*mean.shape[:2], *grid)
+        return xp.reshape(mean, shape), xp.reshape(std, shape), None if beyond is None else xp.reshape(beyond, shape)
+
+
+@dataclass(frozen=True)
+class Marched:
+    """All that a fit found. Replaced as a whole, never edited."""
+
+    model: PCARaNN
+    """The fitted surrogate of one step"""
+    step: int
+    window: int
+    """Snapshots that are predicted"""
+    calibration: Calibration | None = None
+    calibrated: int = 0
+    """The state of the model that the calibration belongs to"""
+
+    @property
+    def fitted(self) -> Fitted:
+        """What the model of one step is at this moment."""
+        return self.model._require_fitted()
+
+    @property
+    def stale(self) -> bool:
+        """Whether the model was changed after the calibration."""
+        return self.calibration is not None and self.calibrated != self.fitted.state
+
+    def rolled_out(self, given: list[Array], member: Member) -> Array:
+        """A member's trajectory from the snapshots given, (samples, later times, values)."""
+        fitted = self.fitted
+        alone = replace(fitted.ensemble, members=(member,))
+        window = list(given)
+        for _ in range(self.window):
+            window.append(fitted.handed(alone.mean_fields(alone.orbit(fitted.inputs(window[-self.step])))))
+        return fitted.ensemble.place.xp.stack(window[self.step :], axis=1)
+
+    def surveyed(self, given: list[Array], mean: Array) -> tuple[Array | None, str | None]:
+        """δ along the mean trajectory, growing from step to step, and what to say of where it leaves the data."""
+        fitted, place = self.fitted, self.fitted.ensemble.place
+        if fitted.reach is None or fitted.edge is None:
+            return None, None
+        window = [*given, *(mean[:, t, :] for t in range(self.window))]
+        growing: list[Array | None] = []
+        said = None
+        for t in range(self.window):
+            if not math.isfinite(largest(window[t])):
+                said = said or f"The roll-out is not finite any more at step {t + 1} of {self.window}."
+                growing.append(place.zeros(*mean[:, 0, :].shape) + math.inf)
+                continue
+            inputs = fitted.inputs(window[t])
+            orbit = fitted.ensemble.orbit(inputs)
+            seen = fitted.sight(inputs, orbit[0])
+            text = fitted.reach.warning(seen, fitted.view.names_of_columns())
+            said = said or (None if text is None else f"At step {t + 1} of {self.window} of the roll-out: {text}")
+            residual = place.put(np.linalg.norm(seen.residual, axis=1))
+            beyond = fitted.edge.beyond(fitted.ensemble, inputs, orbit, residual)
+            beyond = None if beyond is None else fitted.handed(beyond)
+            before = growing[t - self.step] if t >= self.step else None
+            growing.append(beyond if before is None else before if beyond is None else before + beyond)
+        if all(one is None for one in growing):
+            return None, said
+        nothing = place.zeros(*mean[:, 0, :].shape)
+        return place.xp.stack([nothing if one is None else one for one in growing], axis=1), said
 
 
 def _trajectories(value: Any, name: str, place: Place) -> Array:

@@ -1,88 +1,219 @@
 """How far inputs lie from the training data: a surrogate should not extrapolate in silence.
 
-Two distances, each in units of the farthest training sample:
+An input can be new in one coordinate alone, so many statistics are looked at, and the worst counts:
 
-    residual   ‖a − G(F(a))‖, what the input modes miss of the field
-    distance   √mean_j (x_j / s_j)² of the latents x = F(a), with s_j the size of coordinate j in the training set
+    ± x_j, ± a_j   each latent coordinate, each column of a table, on both sides
+    distance       √(N xᵀ(XᵀX)⁻¹x), all latents together, and those of each channel
+    residual       ‖a − G(F(a))‖, what the modes miss of the field, and of each channel
+
+Each has a tail of its own. With q its 80 % quantile over reference samples and b its mean excess beyond q, a value s
+lies (s − q)/b deep in an exponential tail; T is the greatest depth. A new input then has the p-value (1 + #{T_ref ≥
+T}) / (n + 1), continued by an exponential tail beyond the largest T_ref: uniform if the input is exchangeable with the
+training samples.
+
+The reference must not have been seen. Samples that the PCA was not fitted to are taken as they are; of the others,
+folds are looked at by the PCA of the rest (`pcarann.crossfit`).
 """
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from pcarann.arrays import Array, cuts, place_of
+import numpy as np
+
+from pcarann.arrays import Array
 from pcarann.pca import PCA
 
-__all__ = ["Novelty", "Reach"]
+__all__ = ["LEVEL", "Novelty", "Reach", "Sight", "Tails", "latent_parts"]
 
-_FAR = 3.0  # times the farthest training sample
-_ROWS, _VALUES, _GPU_VALUES = (
-    128,
-    1 << 21,
-    1 << 27,
-)  # samples and values at a time: of large fields no whole copy is made
+LEVEL = 0.01
+"""p-value at which an input counts as new"""
+_BODY = 0.8  # share of the reference that is no tail
+_LEAST_TAIL = 0.1  # of the spread: a tail without any length would make every new value a surprise
+_LEAST_UNIT = 1e-3  # of its size, by which a coordinate that never changed may change
+_UNMOVED = 5.0  # such units a coordinate that never changed is from its tail
 _REAL_RESIDUAL = 1e-3  # share of a field that its modes may miss before it counts as new
+
+Values = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 
 @dataclass(frozen=True)
 class Novelty:
-    """Distance of inputs from the training data, (samples,) each, in units of the farthest training sample."""
+    """How far inputs lie from the training data, (samples,) each."""
 
     residual: Array
-    """What the input modes miss of the field, ‖a − G(F(a))‖"""
+    """What the input modes miss of the field, ‖a − G(F(a))‖, in units of the farthest training sample"""
     distance: Array
-    """Distance of the latents from their centre, each coordinate in units of its spread"""
+    """Distance of the latents from their centre, each coordinate in units of its spread, in the same units"""
+    p_value: Array
+    """Probability that an input like the training samples is as far out in any respect: small means new"""
+    reasons: tuple[str, ...] = ()
+    """For each input, in what respect it is farthest out"""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What is seen of inputs, on the host."""
+
+    x: Values
+    """Latents, (samples, latent)"""
+    distance: Values
+    """(samples, channels), √(N xᵀ(XᵀX)⁻¹x) of each"""
+    residual: Values
+    """(samples, channels)"""
+    columns: Values
+    """(samples, columns) of a table; no columns otherwise"""
+
+    def joined(self, other: Sight) -> Sight:
+        """These inputs, then those."""
+        names = ("x", "distance", "residual", "columns")
+        return Sight(*(np.concatenate([getattr(self, n), getattr(other, n)]) for n in names))
+
+
+@dataclass(frozen=True)
+class Tails:
+    """The tail of each statistic over the reference, (statistics,) each."""
+
+    body: Values
+    """q"""
+    excess: Values
+    """b"""
+
+    @classmethod
+    def of(cls, statistics: Values) -> Tails:
+        """Measure (reference, statistics)."""
+        body = np.quantile(statistics, _BODY, axis=0)
+        beyond = np.clip(statistics - body, 0.0, None)
+        count = np.maximum((beyond > 0).sum(axis=0), 1)
+        excess = np.maximum(beyond.sum(axis=0) / count, _least_excess(statistics))
+        return cls(np.where(_constant(statistics), body + _UNMOVED * excess, body), excess)
+
+    def depth(self, statistics: Values) -> Values:
+        """How deep in its tail each of (samples, statistics) lies."""
+        return (statistics - self.body) / self.excess
+
+    def left_out_depth(self, statistics: Values) -> Values:
+        """The depth of the reference itself, each value in the tail of the others."""
+        beyond = np.clip(statistics - self.body, 0.0, None)
+        count, total = (beyond > 0).sum(axis=0), beyond.sum(axis=0)
+        others = (total - beyond) / np.maximum(count - (beyond > 0), 1)
+        depth: Values = (statistics - self.body) / np.maximum(others, _least_excess(statistics))
+        return depth
+
+
+def _least_excess(statistics: Values) -> Values:
+    size = np.abs(statistics).max(axis=0)
+    moved = np.maximum(_LEAST_TAIL * statistics.std(axis=0), np.finfo(float).tiny)
+    least: Values = np.where(_constant(statistics), _LEAST_UNIT * np.where(size > 0, size, 1.0), moved)
+    return least
+
+
+def _constant(statistics: Values) -> Any:
+    """Whether a statistic is the same for all samples, but for rounding."""
+    return np.ptp(statistics, axis=0) <= 1e-12 * np.abs(statistics).max(axis=0)
 
 
 @dataclass(frozen=True)
 class Reach:
-    """The largest residual and latent distance of the training inputs."""
+    """How far the training inputs reach."""
 
-    residual: float
-    distance: float
+    tails: Tails
+    depths: Values
+    """T of the reference, ascending, (reference,)"""
+    floor: float
+    """Residual that counts as none"""
+    farthest: tuple[float, float]
+    """The largest residual and latent distance of the training inputs"""
+    ranges: tuple[Values, Values]
+    """Least and largest training value of each column, or constant channel, then of each latent that is looked at"""
 
     @classmethod
-    def of(cls, pca: PCA, inputs: Array, x: Array, order: Sequence[int]) -> Reach:
-        """Measure training inputs, (samples, values), whose latents x are in this order of the samples."""
-        place = place_of(x)
-        farthest = 0.0
-        size = (
-            max(1, min(_ROWS, _VALUES // inputs.shape[1])) if place.on_host else max(1, _GPU_VALUES // inputs.shape[1])
+    def of(
+        cls, reference: Sight, pca: PCA, samples: int, farthest: tuple[float, float], ranges: Sequence[Values]
+    ) -> Reach:
+        """Measure what is seen of samples that the PCA did not see."""
+        floor = _REAL_RESIDUAL * math.sqrt(pca.energy / samples)
+        statistics = _statistics(reference, floor)
+        tails = Tails.of(statistics)
+        depths = np.sort(tails.left_out_depth(statistics).max(axis=1))
+        return cls(tails, depths, floor, farthest, (ranges[0], ranges[1]))
+
+    def novelty(self, seen: Sight, names: Sequence[str]) -> Novelty:
+        """Measure inputs; `names` are those of the columns or channels."""
+        p_value, worst = self.p_values(seen)
+        unit = max(self.farthest[0], self.floor) or 1.0
+        residual = np.linalg.norm(seen.residual, axis=1) / unit
+        distance = np.linalg.norm(seen.distance, axis=1) / (self.farthest[1] or 1.0)
+        return Novelty(
+            residual, distance, p_value, tuple(self.reason(seen, i, int(worst[i]), names) for i in range(len(worst)))
         )
-        for part in cuts(len(order), size):
-            rows = place.xp.asarray(list(order[part]), device=place.device)
-            residual = pca.residual(place.xp.take(inputs, rows, axis=0), x[part, :])
-            farthest = max(farthest, float(place.xp.max(residual)))
-        return cls(farthest, float(place.xp.max(_latent_distance(x, x))))
 
-    def novelty(self, pca: PCA, training: Array, inputs: Array, x: Array) -> Novelty:
-        """Measure (samples, values) inputs with latents x against the training latents."""
-        # A training set that its modes hold entirely has a residual of rounding alone: compare with its size too.
-        floor = _REAL_RESIDUAL * math.sqrt(pca.energy / training.shape[0])
-        residual = place_of(x).empty(x.shape[0])
-        for rows in cuts(x.shape[0], _ROWS):
-            residual[rows] = pca.residual(inputs[rows, :], x[rows, :])
-        residual /= max(self.residual, floor) or 1.0
-        return Novelty(residual, _latent_distance(x, training) / (self.distance or 1.0))
+    def p_values(self, seen: Sight) -> tuple[Values, np.ndarray[tuple[int, ...], np.dtype[np.int64]]]:
+        """The p-value of each input, and the statistic that is deepest in its tail."""
+        depth = self.tails.depth(_statistics(seen, self.floor))
+        return self._p_value(depth.max(axis=1)), depth.argmax(axis=1)
 
-    def warn_if_far(self, pca: PCA, training: Array, inputs: Array, x: Array) -> None:
-        """Warn, at the caller of the caller, where inputs lie far outside the training data."""
-        found = self.novelty(pca, training, inputs, x)
-        xp = place_of(x).xp
-        far = int(xp.sum(xp.astype((found.residual > _FAR) | (found.distance > _FAR), xp.int64)))
-        if far:
-            warnings.warn(
-                f"{far} of {x.shape[0]} inputs lie more than {_FAR:g} times as far from the training data as any "
-                "training sample: these predictions are extrapolations (see novelty).",
-                stacklevel=4,
-            )
+    def warning(self, seen: Sight, names: Sequence[str]) -> str | None:
+        """Say that inputs lie outside the training data where that is more than chance; None where it is not.
+
+        Of n inputs like the training samples, n · LEVEL lie beyond the level. More than three deviations above that is
+        too many, and so is a single one beyond LEVEL / n.
+        """
+        p, worst = self.p_values(seen)
+        new, expected, first = int((p <= LEVEL).sum()), LEVEL * len(p), int(p.argmin())
+        if not new or not (new > expected + 3 * math.sqrt(expected) or p[first] <= LEVEL / len(p)):
+            return None
+        return (
+            f"{new} of {len(p)} inputs lie outside the training data (p ≤ {LEVEL:g}). The farthest is input {first}, "
+            f"p = {p[first]:.1g}: {self.reason(seen, first, int(worst[first]), names)}. "
+            "Such predictions are extrapolations; their intervals are widened (see novelty)."
+        )
+
+    def _p_value(self, depth: Values) -> Values:
+        n, largest = len(self.depths), self.depths[-1]
+        above = n - np.searchsorted(self.depths, depth, side="left")
+        p: Values = (1 + above) / (n + 1) * np.exp(-np.maximum(depth - largest, 0.0) / self._tail_of_depths)
+        return p
+
+    @property
+    def _tail_of_depths(self) -> float:
+        """Mean excess of the largest fifth of T"""
+        upper = self.depths[int(_BODY * len(self.depths)) :]
+        return max(float((upper - upper[0]).mean()), _LEAST_TAIL)
+
+    def reason(self, seen: Sight, i: int, statistic: int, names: Sequence[str]) -> str:
+        """Say what a statistic is of, and what it is for input i."""
+        latent, channels, columns = seen.x.shape[1], seen.residual.shape[1], seen.columns.shape[1]
+        ends = np.cumsum([2 * columns, 2 * latent, channels, channels])
+        kind = int(np.searchsorted(ends, statistic, side="right"))
+        at = statistic - int(ends[kind] - (2 * columns, 2 * latent, channels, channels)[kind])
+        if kind == 0:
+            return self._beside_range(names[at % columns], float(seen.columns[i, at % columns]), at % columns)
+        if kind == 1:
+            return self._beside_range(f"latent {at % latent}", float(seen.x[i, at % latent]), columns + at % latent)
+        where = f" of {names[at]}" if channels > 1 else ""
+        if kind == 2:
+            return f"the latents{where} lie {seen.distance[i, at]:.3g} spreads from their centre"
+        return f"the input modes miss a part of size {seen.residual[i, at]:.3g}{where or ' of the field'}"
+
+    def _beside_range(self, name: str, value: float, at: int) -> str:
+        return f"{name} is {value:.4g}, training range {self.ranges[0][at]:.4g} to {self.ranges[1][at]:.4g}"
 
 
-def _latent_distance(x: Array, training: Array) -> Array:
-    """Root mean square of latents in units of the training latents' size, (samples,): about 1 inside the data."""
-    xp = place_of(x).xp
-    size = xp.sqrt(xp.mean(training**2, axis=0))
-    return xp.sqrt(xp.mean((x / xp.where(size > 0, size, xp.ones_like(size))) ** 2, axis=1))
+def _statistics(seen: Sight, floor: float) -> Values:
+    """All statistics of inputs, (samples, statistics)."""
+    parts = (seen.columns, -seen.columns, seen.x, -seen.x, seen.distance, np.maximum(seen.residual, floor))
+    return np.concatenate(parts, axis=1)
+
+
+def latent_parts(sizes: Sequence[int]) -> list[slice]:
+    """The latents of each channel, for channels of so many latents.
+
+    >>> latent_parts([2, 3])
+    [slice(0, 2, None), slice(2, 5, None)]
+    """
+    ends = np.cumsum(sizes)
+    return [slice(int(end - size), int(end)) for end, size in zip(ends, sizes, strict=True)]

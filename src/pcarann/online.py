@@ -25,15 +25,16 @@ without new data cannot blow up. The sum over rows does not depend on their orde
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pcarann.arrays import Array, Place, cholesky, place_of, solve_cholesky, solve_lower
+from pcarann.arrays import Array, Place, cholesky, place_of, solve_cholesky, solve_lower, with_zero_columns
 from pcarann.ensemble import Ensemble, Member, stream
-from pcarann.readout import Sums, fit_readout, transposed_product
+from pcarann.readout import Block, Sums, fit_readout, transposed_product
 
-__all__ = ["Adaptation", "Dual", "Primal", "RecursiveLeastSquares", "Start", "batch_refit", "with_zero_columns"]
+__all__ = ["Adaptation", "Dual", "Primal", "RecursiveLeastSquares", "Rows", "Start", "batch_refit"]
 
 _ROWS_AT_ONCE = 8192  # of the start; more are summed block by block, in the primal
 
@@ -191,32 +192,92 @@ class RecursiveLeastSquares:
 
 
 @dataclass(frozen=True)
+class Rows:
+    """Latent pairs that the readouts have learned from, and their weights, in blocks that grow together.
+
+    A row's weight is D = exp(2 (own + faded)): forgetting changes the one number `faded`, and no row.
+    """
+
+    x: tuple[Array, ...]
+    """(samples, latent) each"""
+    y: tuple[Array, ...]
+    own: tuple[Array, ...]
+    """(samples, 1) each"""
+    faded: float = 0.0
+
+    @classmethod
+    def of(cls, x: Array, y: Array, weights: Array | None = None) -> Rows:
+        """One block of rows, of weights √D (samples,) where given."""
+        place = place_of(x)
+        own = place.zeros(x.shape[0], 1) if weights is None else place.xp.log(weights)[:, None]
+        return cls((x,), (y,), (own,))
+
+    def __len__(self) -> int:
+        return sum(int(block.shape[0]) for block in self.x)
+
+    def appended(self, x: Array, y: Array, forgetting: float) -> Rows:
+        """With a block of newer rows, the last of them the newest."""
+        step, count = 0.5 * math.log(forgetting), int(x.shape[0])
+        faded = self.faded + count * step
+        own = place_of(x).put([[step * (count - 1 - i) - faded] for i in range(count)])
+        return Rows(_appended(self.x, x), _appended(self.y, y), _appended(self.own, own), faded)
+
+    def widened(self, outputs: int) -> Rows:
+        """The same rows with so many outputs more, all 0."""
+        return replace(self, y=tuple(with_zero_columns(block, outputs) for block in self.y))
+
+    def joined(self) -> tuple[Array, Array, Array | None]:
+        """All of them: x, y and √D, (samples,), or None where every weight is 1"""
+        xp = place_of(self.x[0]).xp
+        x, y, own = (xp.concat(part, axis=0) if len(part) > 1 else part[0] for part in (self.x, self.y, self.own))
+        logarithms = own[:, 0] + self.faded
+        return x, y, xp.exp(logarithms) if bool(xp.any(logarithms != 0)) else None
+
+
+@dataclass(frozen=True)
 class Adaptation:
     """Recursive least squares of all members of an ensemble."""
 
     learners: tuple[RecursiveLeastSquares, ...]
-    x: Array
-    """Input latents of all rows while the learners are dual; they can be rebuilt from these. Empty in the primal."""
-    weights: Array
-    """√D of those rows, (samples,)"""
+    rows: Rows
+    """Everything learned, the training rows first: the learners can be made again from it"""
+    trained: int
+    """Training rows"""
 
     @classmethod
-    def start(cls, ensemble: Ensemble, x: Array, y: Array, *, ridge: float, start: Start) -> Adaptation:
+    def start(cls, ensemble: Ensemble, rows: Rows, *, ridge: float, start: Start) -> Adaptation:
         """Start every member from the training latents."""
+        priors = [member.readout if start == "least-squares" else None for member in ensemble.members]
+        return cls.of(ensemble, rows, len(rows), priors, ridge=ridge)
+
+    @classmethod
+    def of(
+        cls, ensemble: Ensemble, rows: Rows, trained: int, priors: Sequence[Array | None], *, ridge: float
+    ) -> Adaptation:
+        """Make every learner from all rows at once, of which the first were trained on."""
+        x, y, weights = rows.joined()
 
         def begin(member: Member) -> RecursiveLeastSquares:
-            prior = member.readout if start == "least-squares" else None
-            if x.shape[0] <= _ROWS_AT_ONCE:
-                return RecursiveLeastSquares.start(member.features(x), y, ridge=ridge, prior=prior)
-            sums = Sums.of(stream(member.features, x, y if prior is None else 0.0 * y))
+            prior = priors[member.features.member]
+            if len(rows) < member.features.count and len(rows) <= _ROWS_AT_ONCE:
+                H = member.features(x)
+                return RecursiveLeastSquares(ridge, prior, Dual.of(*_weighted(H, y, weights, trained, prior), ridge))
+            sums = Sums.of(_weighted_blocks(member, x, y, weights, trained, prior))
             information = sums.normal + ridge * place_of(x).eye(int(sums.normal.shape[0]))
             return RecursiveLeastSquares(ridge, prior, Primal(information, sums.moment))
 
-        return cls._of(ensemble.over_members(begin, x.shape[0]), x, place_of(x).zeros(x.shape[0]) + 1.0)
+        return cls(tuple(ensemble.over_members(begin, min(len(rows), _ROWS_AT_ONCE))), rows, trained)
+
+    def at_ridge(self, ensemble: Ensemble, ridge: float) -> Adaptation:
+        """The same rows learned with another λ."""
+        if ridge == self.learners[0].ridge:
+            return self
+        return self.of(ensemble, self.rows, self.trained, [one.prior for one in self.learners], ridge=ridge)
 
     def widened(self, outputs: int) -> Adaptation:
         """The same rows with so many outputs more, all 0."""
-        return replace(self, learners=tuple(learner.widened(outputs) for learner in self.learners))
+        learners = tuple(learner.widened(outputs) for learner in self.learners)
+        return replace(self, learners=learners, rows=self.rows.widened(outputs))
 
     def update(self, ensemble: Ensemble, x: Array, y: Array, *, forgetting: float) -> Adaptation:
         """Take in new latent pairs."""
@@ -225,13 +286,13 @@ class Adaptation:
             learner = self.learners[member.features.member]
             return learner.update(member.features(x), y, forgetting=forgetting)
 
-        place = place_of(x)
-        ages = _age_weights(x.shape[0], forgetting, place)
-        return self._of(
-            ensemble.over_members(take_in, x.shape[0]),
-            place.xp.concat([self.x, x], axis=0),
-            place.xp.concat([forgetting ** (0.5 * x.shape[0]) * self.weights, ages], axis=0),
-        )
+        learners = tuple(ensemble.over_members(take_in, x.shape[0]))
+        return Adaptation(learners, self.rows.appended(x, y, forgetting), self.trained)
+
+    @property
+    def begun(self) -> Start:
+        """What the adaptation departed from."""
+        return "ridge" if self.learners[0].prior is None else "least-squares"
 
     def readouts(self, ensemble: Ensemble) -> list[Array]:
         """The adapted readout of each member."""
@@ -239,28 +300,39 @@ class Adaptation:
         def readout(member: Member) -> Array:
             return self.learners[member.features.member].readout
 
-        return list(ensemble.over_members(readout, self.x.shape[0]))
-
-    @classmethod
-    def _of(cls, learners: Iterator[RecursiveLeastSquares], x: Array, weights: Array) -> Adaptation:
-        made = tuple(learners)
-        dual = isinstance(made[0].state, Dual)
-        return cls(made, x, weights) if dual else cls(made, x[:0, :], weights[:0])
+        return list(ensemble.over_members(readout, len(self.rows)))
 
 
-def batch_refit(ensemble: Ensemble, x: Array, y: Array, *, ridge: float) -> Ensemble:
+def _weighted_blocks(
+    member: Member, x: Array, y: Array, weights: Array | None, trained: int, prior: Array | None
+) -> Iterator[Block]:
+    """Yield √D H and √D R of blocks of rows."""
+    start = 0
+    for H, Y in stream(member.features, x, y):
+        stop = start + int(H.shape[0])
+        yield _weighted(H, Y, None if weights is None else weights[start:stop], trained - start, prior)
+        start = stop
+
+
+def _weighted(H: Array, Y: Array, weights: Array | None, old: int, prior: Array | None) -> Block:
+    """√D H and √D R; towards a prior, the residuals R of the old rows, which come first, count as 0."""
+    R = Y
+    if prior is not None:
+        R = place_of(Y).zeros(*Y.shape)
+        new = slice(min(max(old, 0), int(Y.shape[0])), int(Y.shape[0]))
+        if new.start < new.stop:
+            R[new, :] = Y[new, :] - H[new, :] @ prior
+    return (H, R) if weights is None else (H * weights[:, None], R * weights[:, None])
+
+
+def batch_refit(ensemble: Ensemble, rows: Rows, *, ridge: float) -> Ensemble:
     """Refit every readout to these latents at once: what the recursion is compared with."""
+    x, y, weights = rows.joined()
 
     def refit(member: Member) -> Array:
-        return fit_readout(member.features(x), y, ridge)[0]
+        return fit_readout(*_weighted(member.features(x), y, weights, 0, None), ridge)[0]
 
     return ensemble.with_readouts(list(ensemble.over_members(refit, x.shape[0])))
-
-
-def with_zero_columns(matrix: Array, count: int) -> Array:
-    """Append columns of zeros."""
-    place = place_of(matrix)
-    return place.xp.concat([matrix, place.zeros(matrix.shape[0], count)], axis=1)
 
 
 def _appended(blocks: tuple[Array, ...], rows: Array) -> tuple[Array, ...]:

@@ -31,9 +31,13 @@ from pcarann.conformal import (
     check_level,
     nonconformity_scores,
     samples_needed,
+    total_spread,
 )
 from pcarann.ensemble import Ensemble, KernelMap, RandomMap, Tick
-from pcarann.novelty import Novelty
+from pcarann.fit_report import FitReport
+from pcarann.fitted import Fitted
+from pcarann.locking import writing
+from pcarann.novelty import Novelty, Sight
 from pcarann.online import Adaptation, Start, batch_refit
 from pcarann.pca import PCA
 from pcarann.refine import Refinement
@@ -41,8 +45,9 @@ from pcarann.sensitivity import Sensitivity
 from pcarann.settings import Settings
 from pcarann.smoothing import Smoothing
 from pcarann.symmetry import Symmetry
-from pcarann.training import Fitted, train
-from pcarann.validation import check_fields, check_number, check_pair_lengths, check_seed
+from pcarann.training import train
+from pcarann.units import Units
+from pcarann.validation import check_fields, check_number, check_pair_lengths, check_seed, column_names
 
 if TYPE_CHECKING:
     from pcarann.auto import AutoReport
@@ -70,11 +75,13 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     n_members : int
         Members of the ensemble, K. Intervals are sharpest with about 20; one is allowed.
     scales : "refined", "energy", pair of float, or ("gain", g₁, g₂)
-        Scales r₁, r₂ of the layers: chosen on a validation loss, by energy matching alone, given, or such that the
-        arguments of tanh have root mean squares g₁ and g₂, which does not depend on the widths.
-    ridge : float, "gcv", "loo" or "refined"
+        Scales r₁, r₂ of the layers: chosen on a validation loss, by energy matching alone (the paper's rule, which
+        depends on the unit of the outputs), given, or such that the arguments of tanh have root mean squares g₁ and g₂,
+        which does not depend on the widths.
+    ridge : None, float, "gcv", "loo" or "refined"
         λ of the final readout; 0 is least squares of minimum norm. Or chosen: in closed form, by generalised
         cross-validation or by leaving one sample out, or on the validation loss together with the scales (`ridge_`).
+        None is 0 for random layers and "gcv" for a kernel, whose length is chosen together with it.
     regressor : "random" or "kernel"
         Random layers, or a Matérn kernel on the latents in their place: the limit of many features, and a good
         choice for few samples. `widths` and `scales` are of no effect then.
@@ -100,7 +107,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         λ inside the validation loss.
     refine_start : "scan" or "energy"
         Where the refinement starts: at the best point of a coarse scan, or at the energy-matched scales as in the
-        paper, from which it may not leave a poor basin.
+        paper, which depend on the unit of the outputs, and from which it may not leave a poor basin.
     refine_members : int
         Members over which the validation loss is averaged.
     adapt_ridge : float
@@ -114,7 +121,9 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     forgetting : float
         Factor in (0, 1] by which `partial_fit` discounts all earlier samples for each new one; 1 forgets nothing.
     quadrature : None or pair (input, output) of arrays or None
-        Weights of the grid values in the inner product, so that modes do not depend on where a mesh is fine.
+        Weights of the grid values in the inner product, so that modes do not depend on where a mesh is fine. None for
+        the inputs gives the columns of a table of parameters units of their own (`pcarann.units`), and fields weights
+        of 1.
     random_state : int, None or NumPy random generator
         Seed of the hidden weights and of the validation split. The same seed gives the same model everywhere.
     device : None, "cpu", "cuda" or "cuda:N"
@@ -144,7 +153,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         widths: tuple[int, int] = (500, 200),
         n_members: int = 20,
         scales: Any = "refined",
-        ridge: float | str = 0.0,
+        ridge: float | str | None = None,
         regressor: Literal["random", "kernel"] = "random",
         length: float | None = None,
         linear: bool = False,
@@ -189,17 +198,26 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.verbose = verbose
 
     def fit(self, X: Array, y: Array) -> PCARaNN:
-        """Fit to input fields X and output fields y, each (samples, *grid)."""
-        settings = Settings.of(self)
-        place = place_of(X, self.device)
-        inputs, input_grid = check_fields(X, "X", place, least=2)
-        outputs, output_grid = check_fields(_required(y), "y", place, scalar=True, least=2)
-        check_pair_lengths(inputs, outputs)
-        smoothing = Smoothing.of(inputs, input_grid, settings.smoothing)
-        inputs = smoothing(inputs, input_grid)
-        grids = (input_grid, output_grid)
-        with _progress(self.verbose) as tick:
-            self._fitted = replace(train(settings, inputs, outputs, grids, tick), smoothing=smoothing)
+        """Fit to input fields X and output fields y, each (samples, *grid); `fit_report_` says how good the fit is."""
+        with writing(self):
+            settings = Settings.of(self)
+            place = place_of(X, self.device).computing
+            inputs, input_grid = check_fields(X, "X", place, least=2)
+            outputs, output_grid = check_fields(_required(y), "y", place, scalar=True, least=2)
+            check_pair_lengths(inputs, outputs)
+            units = Units.of(inputs, outputs)
+            inputs = inputs if units.inputs == 1.0 else inputs / units.inputs
+            outputs = outputs if units.outputs == 1.0 else outputs / units.outputs
+            smoothing = Smoothing.of(inputs, input_grid, settings.smoothing)
+            inputs = smoothing(inputs, input_grid)
+            grids = (input_grid, output_grid)
+            with _progress(self.verbose) as tick:
+                fitted = train(settings, inputs, outputs, grids, tick, column_names(X, input_grid), units)
+            self._fitted = replace(fitted, smoothing=smoothing)
+            self.__dict__.pop("auto_report_", None)
+        report = fitted.report
+        if report is not None and report.useless and fitted.samples >= _FEWEST_TO_CHOOSE:
+            warnings.warn(str(report), stacklevel=2)
         return self
 
     @classmethod
@@ -239,14 +257,16 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return model
 
     def predict(self, X: Array, return_std: bool = False) -> Any:
-        """Predict output fields û = G(Φ(F(a))), the mean over the members; with their standard deviation if asked."""
+        """Predict output fields û = G(Φ(F(a))), the mean over the members; with their standard deviation if asked.
+
+        Outside the training data the deviation counts what the prediction may be wrong by (`pcarann.extrapolation`).
+        """
         fitted = self._require_fitted()
-        orbit = self._near_orbit(X, fitted)
+        inputs, orbit, seen = self._looked_at(X, fitted)
         if not return_std:
-            return _like(X, fitted.ensemble.mean_fields(orbit), fitted.ensemble.output_pca.grid)
-        mean, std = _mean_and_std(fitted.ensemble, orbit)
-        grid = fitted.ensemble.output_pca.grid
-        return _like(X, mean, grid), _like(X, std, grid)
+            return self._handed(X, fitted, fitted.ensemble.mean_fields(orbit))
+        mean, std, beyond = _whole(fitted, inputs, orbit, seen)
+        return self._handed(X, fitted, mean), self._handed(X, fitted, total_spread(std, beyond))
 
     def score(self, X: Array, y: Array, sample_weight: Array | None = None) -> float:
         """R² of the prediction, all output values weighted by their variance."""
@@ -266,14 +286,16 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def calibrate(self, X: Array, y: Array) -> PCARaNN:
         """Calibrate intervals on samples that were used for nothing else; any level can be asked for afterwards."""
-        fitted = self._require_fitted()
-        inputs, outputs = self._pair(X, y, fitted)
-        place = fitted.ensemble.place
-        floor = max(RELATIVE_FLOOR * _field_size(fitted), np.finfo(float).tiny)
-        scores = place.empty(*outputs.shape)
-        for rows, mean, std in fitted.ensemble.field_blocks(fitted.ensemble.orbit(inputs)):
-            scores[rows, :] = nonconformity_scores(mean, std, outputs[rows, :], floor)
-        self._fitted = replace(fitted, calibration=Calibration.of(scores, floor), stale=False)
+        with writing(self):
+            fitted = self._require_fitted()
+            outputs = self._outputs(y, fitted)
+            inputs, orbit, seen = self._looked_at(X, fitted)
+            check_pair_lengths(inputs, outputs)
+            floor = max(RELATIVE_FLOOR * _field_size(fitted), np.finfo(float).tiny)
+            scores = fitted.ensemble.place.empty(*outputs.shape)
+            for rows, mean, std, beyond in fitted.blocks(inputs, orbit, seen):
+                scores[rows, :] = nonconformity_scores(mean, std, outputs[rows, :], floor, beyond)
+            self._fitted = replace(fitted, calibration=Calibration.of(scores, floor), calibrated=fitted.state)
         return self
 
     def predict_interval(self, X: Array, alpha: float = 0.05, method: Method = "sample") -> Band:
@@ -286,7 +308,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise NotFittedError(
                 "The calibration is stale, since partial_fit changed the model after it: call calibrate(X, y) again."
             )
-        orbit = self._near_orbit(X, fitted)
+        inputs, orbit, seen = self._looked_at(X, fitted)
         quantile = fitted.calibration.quantile(alpha, method)
         if quantile == np.inf:
             points = int(fitted.ensemble.output_pca.mean.shape[0])
@@ -295,66 +317,89 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 f"method={method!r}: {samples_needed(alpha, points, method)} are needed. Intervals are infinite.",
                 stacklevel=2,
             )
-        mean, std = _mean_and_std(fitted.ensemble, orbit)
-        half = fitted.calibration.half_width(std, quantile)
-        grid = fitted.ensemble.output_pca.grid
-        return Band(*(_like(X, fields, grid) for fields in (mean, std, mean - half, mean + half)))
+        mean, std, beyond = _whole(fitted, inputs, orbit, seen)
+        half = fitted.calibration.half_width(std, quantile, beyond)
+        fields = (mean, total_spread(std, beyond), mean - half, mean + half)
+        return Band(*(self._handed(X, fitted, part) for part in fields))
 
     def partial_fit(self, X: Array, y: Array) -> PCARaNN:
         """Adapt the readout to new samples by recursive least squares; PCAs and random layers stay.
 
-        With `adapt_modes` the output PCA grows where the new outputs need it.
+        With `adapt_modes` the output PCA grows where the new outputs need it. Another `adapt_ridge` than before is used
+        for all samples, those taken in earlier too.
 
         On a model that is not fitted yet, this is `fit`.
         """
-        if not hasattr(self, "_fitted"):
-            return self.fit(X, y)
-        settings = Settings.of(self)
-        inputs, outputs = self._pair(X, y, self._fitted)
-        fitted = self._fitted.extended(outputs, settings.adapt_modes) if settings.adapt_modes else self._fitted
+        with writing(self):
+            if not hasattr(self, "_fitted"):
+                return self.fit(X, y)
+            self._fitted = self._adapted(X, y, self._fitted)
+        return self
+
+    def _adapted(self, X: Array, y: Array, fitted: Fitted) -> Fitted:
+        """The record after new samples were taken in."""
+        settings = Settings.of(self, seed=fitted.feature_map.random_seed)
+        outputs = self._outputs(y, fitted)
+        inputs, _, _ = self._looked_at(X, fitted, stacklevel=5)
+        check_pair_lengths(inputs, outputs)
+        fitted = fitted.extended(outputs, settings.adapt_modes) if settings.adapt_modes else fitted
         ensemble = fitted.ensemble
-        start = fitted.adaptation or Adaptation.start(
-            ensemble, fitted.x, fitted.y, ridge=settings.adapt_ridge, start=settings.adapt_start
-        )
+        adaptation = fitted.adaptation
+        if adaptation is None:
+            adaptation = Adaptation.start(ensemble, fitted.rows, ridge=settings.adapt_ridge, start=settings.adapt_start)
+        elif adaptation.begun != settings.adapt_start:
+            raise ValueError(
+                f"adapt_start is {settings.adapt_start!r}, but this model began to adapt with {adaptation.begun!r}, "
+                "which cannot change on the way: fit again, or set it back."
+            )
         x, latent = fitted.latent_pairs(inputs, outputs)
         # Copies under a symmetry are no later than their sample: all of them together age the past by one step.
         forgetting = settings.forgetting ** (1 / len(fitted.copied))
-        adaptation = start.update(ensemble, x, latent, forgetting=forgetting)
-        self._fitted = replace(
+        adaptation = adaptation.at_ridge(ensemble, settings.adapt_ridge).update(
+            ensemble, x, latent, forgetting=forgetting
+        )
+        return replace(
             fitted,
             ensemble=ensemble.with_readouts(adaptation.readouts(ensemble)),
             adaptation=adaptation,
             n_adapted=fitted.n_adapted + int(inputs.shape[0]),
-            stale=fitted.calibration is not None,
+            state=fitted.state + 1,
         )
-        return self
 
     def refit_readout(self, X: Array, y: Array, ridge: float | None = None) -> PCARaNN:
-        """Refit the readout to the training samples and these new ones at once: the batch peer of `partial_fit`."""
-        fitted = self._require_fitted()
-        ensemble = fitted.ensemble
-        inputs, outputs = self._pair(X, y, fitted)
-        xp = ensemble.place.xp
-        new_x, new_y = fitted.latent_pairs(inputs, outputs)
-        x, latent = xp.concat([fitted.x, new_x], axis=0), xp.concat([fitted.y, new_y], axis=0)
-        chosen = fitted.ridge if ridge is None else check_number(ridge, "ridge", least=0.0)
-        self._fitted = replace(
-            fitted,
-            ensemble=batch_refit(ensemble, x, latent, ridge=chosen),
-            x=x,
-            y=latent,
-            adaptation=None,
-            n_adapted=0,
-            stale=fitted.calibration is not None,
-        )
+        """Refit the readout at once to all samples learned so far and these: the batch peer of `partial_fit`."""
+        with writing(self):
+            fitted = self._require_fitted()
+            outputs = self._outputs(y, fitted)
+            inputs, _, _ = self._looked_at(X, fitted)
+            check_pair_lengths(inputs, outputs)
+            rows = fitted.rows.appended(*fitted.latent_pairs(inputs, outputs), forgetting=1.0)
+            chosen = fitted.ridge if ridge is None else check_number(ridge, "ridge", least=0.0)
+            x, latent, weights = rows.joined()
+            self._fitted = replace(
+                fitted,
+                ensemble=batch_refit(fitted.ensemble, rows, ridge=chosen),
+                x=x,
+                y=latent,
+                weights=weights,
+                adaptation=None,
+                n_adapted=0,
+                state=fitted.state + 1,
+            )
         return self
 
     def novelty(self, X: Array) -> Novelty:
-        """How far inputs lie from the training data, per sample; predictions far above 1 are extrapolations."""
+        """How far inputs lie from the training data: for each a p-value, small where it is new, and the reason."""
         fitted = self._require_fitted()
-        inputs, ensemble = self._inputs(X, fitted), fitted.ensemble
-        found = fitted.reach.novelty(ensemble.input_pca, fitted.training_x, inputs, ensemble.encode(inputs))
-        return Novelty(_like(X, found.residual, ()), _like(X, found.distance, ()))
+        inputs = self._inputs(X, fitted)
+        found = fitted.novelty(fitted.sight(inputs, fitted.ensemble.encode(inputs)))
+        if found is None:
+            raise ValueError(
+                "This model was saved by an older pcarann, which did not keep what novelty needs: fit again."
+            )
+        numbers = (found.residual, found.distance, found.p_value)
+        residual, distance, p_value = (place_of(X).put(part) for part in numbers)
+        return Novelty(residual, distance, p_value, found.reasons)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, atomically; `pcarann.load` reads it back."""
@@ -379,17 +424,28 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self._attribute("output_pca_").ensemble.output_pca
 
     @property
+    def fit_report_(self) -> FitReport:
+        """What the fit is worth on samples that were left out of it; print it."""
+        found = self._attribute("fit_report_").report
+        if found is None:
+            raise AttributeError(
+                "fit_report_: this model was saved by an older pcarann, which made no report: fit again."
+            )
+        return found
+
+    @property
     def scales_(self) -> tuple[float, float]:
         """(r₁, r₂) in use."""
-        return self._random_map("scales_").scales
+        first, second = self._random_map("scales_").scales
+        return first / self._fitted.units.inputs, second
 
     @property
     def energy_scales_(self) -> tuple[float, float]:
-        """(r̄₁, r̄₂) by energy matching."""
+        """(r̄₁, r̄₂), from which `log_offsets_` count: by energy matching, or the middle of its bounds before a scan."""
         self._random_map("energy_scales_")
         found = self._fitted.energy_scales
         assert found is not None
-        return found
+        return found[0] / self._fitted.units.inputs, found[1]
 
     @property
     def log_offsets_(self) -> tuple[float, float]:
@@ -456,8 +512,28 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _inputs(self, X: Array, fitted: Fitted) -> Array:
         ensemble = fitted.ensemble
-        fields, grid = check_fields(X, "X", ensemble.place, grid=ensemble.input_pca.grid)
-        return fitted.smoothing(fields, grid)
+        return fitted.inputs(check_fields(X, "X", ensemble.place, grid=ensemble.input_pca.grid)[0])
+
+    def _outputs(self, y: Array, fitted: Fitted) -> Array:
+        place, grid = fitted.ensemble.place, fitted.ensemble.output_pca.grid
+        return fitted.outputs(check_fields(_required(y), "y", place, grid=grid, scalar=not grid)[0])
+
+    def _looked_at(self, X: Array, fitted: Fitted, stacklevel: int = 4) -> tuple[Array, list[Array], Sight]:
+        """Checked inputs, the latents of their orbit, and what is seen of them; a warning where they are new."""
+        inputs = self._inputs(X, fitted)
+        orbit = fitted.ensemble.orbit(inputs)
+        seen = fitted.sight(inputs, orbit[0])
+        said = None if fitted.reach is None else fitted.reach.warning(seen, fitted.view.names_of_columns())
+        if said:
+            warnings.warn(said, stacklevel=stacklevel - 1)
+        return inputs, orbit, seen
+
+    @staticmethod
+    def _handed(X: Array, fitted: Fitted, fields: Array) -> Array:
+        """(samples, values) outputs on their grid and in their unit, as the kind of array that the user handed in."""
+        place = place_of(X)
+        fields = place.put(fitted.handed(fields))
+        return place.xp.reshape(fields, (fields.shape[0], *fitted.ensemble.output_pca.grid))
 
     def _random_map(self, name: str) -> RandomMap:
         found = self._attribute(name).feature_map
@@ -465,33 +541,22 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise AttributeError(f"{name} belongs to regressor='random'; a kernel has length_.")
         return found
 
-    def _near_orbit(self, X: Array, fitted: Fitted) -> list[Array]:
-        """Latents of checked inputs and their copies, with a warning where they lie far from the training data."""
-        inputs, ensemble = self._inputs(X, fitted), fitted.ensemble
-        orbit = ensemble.orbit(inputs)
-        fitted.reach.warn_if_far(ensemble.input_pca, fitted.training_x, inputs, orbit[0])
-        return orbit
 
-    def _pair(self, X: Array, y: Array, fitted: Fitted) -> tuple[Array, Array]:
-        ensemble = fitted.ensemble
-        inputs = self._inputs(X, fitted)
-        outputs, _ = check_fields(
-            _required(y),
-            "y",
-            ensemble.place,
-            grid=ensemble.output_pca.grid,
-            scalar=not ensemble.output_pca.grid,
-        )
-        check_pair_lengths(inputs, outputs)
-        return inputs, outputs
-
-
-def _mean_and_std(ensemble: Ensemble, orbit: list[Array]) -> tuple[Array, Array]:
-    shape = (orbit[0].shape[0], ensemble.output_pca.mean.shape[0])
-    mean, std = ensemble.place.empty(*shape), ensemble.place.empty(*shape)
-    for rows, block_mean, block_std in ensemble.field_blocks(orbit):
+def _whole(fitted: Fitted, inputs: Array, orbit: list[Array], seen: Sight) -> tuple[Array, Array, Array | None]:
+    """μ, σ and δ of all inputs; δ is None where all lie inside the training data."""
+    place = fitted.ensemble.place
+    shape = (orbit[0].shape[0], fitted.ensemble.output_pca.mean.shape[0])
+    mean, std, found = place.empty(*shape), place.empty(*shape), []
+    for rows, block_mean, block_std, beyond in fitted.blocks(inputs, orbit, seen):
         mean[rows, :], std[rows, :] = block_mean, block_std
-    return mean, std
+        if beyond is not None:
+            found.append((rows, beyond))
+    if not found:
+        return mean, std, None
+    whole = place.zeros(*shape)
+    for rows, beyond in found:
+        whole[rows, :] = beyond
+    return mean, std, whole
 
 
 def _field_size(fitted: Fitted) -> float:
@@ -499,13 +564,7 @@ def _field_size(fitted: Fitted) -> float:
     pca = fitted.ensemble.output_pca
     values = int(pca.mean.shape[0])
     mean = float(place_of(pca.mean).xp.linalg.vector_norm(pca.mean))
-    return math.hypot(mean, math.sqrt(pca.energy / fitted.samples)) / math.sqrt(values)
-
-
-def _like(handed: Array, fields: Array, grid: tuple[int, ...]) -> Array:
-    """Return (samples, values) fields on their grid, as the kind of array that the user handed in."""
-    place = place_of(handed)
-    return place.xp.reshape(place.put(fields), (fields.shape[0], *grid))
+    return math.hypot(mean, math.sqrt(pca.energy / fitted.pca_samples)) / math.sqrt(values)
 
 
 def _required(y: Any) -> Any:

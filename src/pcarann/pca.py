@@ -34,10 +34,10 @@ from typing import Any
 
 import numpy as np
 
-from pcarann.arrays import Array, Place, cholesky, concurrently, contiguous, cuts, place_of, solve_lower, to_host
+from pcarann.arrays import Array, Place, cholesky, concurrently, contiguous, cuts, place_of, solve_lower, taken, to_host
 from pcarann.random import uniform
 
-__all__ = ["PCA", "fit_pca"]
+__all__ = ["PCA", "Centred", "fit_pca"]
 
 _EPS = 2.0**-52
 # Rounding of the fields is at most this share of their norm: a singular value above it always counts.
@@ -129,11 +129,13 @@ def fit_pca(
     weights: Array | None = None,
     name: str = "fields",
     complain: Callable[[str], None] = warnings.warn,
+    watch: Callable[[Centred, Array, Array], None] = lambda centred, gram, vectors: None,
 ) -> tuple[PCA, Array]:
     """Fit a PCA to (samples, values) fields, or to those at the indices `among`; return it with their latents.
 
     `n_components` is a number of modes, or a share of the energy in (0, 1). A field has no more modes than
     values, so a larger number means all of them; data of lower rank clip it further, which `complain` is told.
+    `watch` is shown the centred fields, their Gram matrix and its leading eigenvectors.
 
     >>> import numpy as np
     >>> pca, latents = fit_pca(np.array([[0.0, 1.0], [2.0, 1.0], [4.0, 1.0]]), 1)
@@ -143,10 +145,11 @@ def fit_pca(
     place = place_of(fields)
     xp = place.xp
     root = None if weights is None else xp.sqrt(weights)
-    centred = _Centred.of(fields, among, root)
+    centred = Centred.of(fields, among, root)
     offset = _norm(centred.mean if root is None else centred.mean * root) * math.sqrt(centred.shape[0])
     gram = centred.gram()
     start, energies, energy = _gram_modes(gram, n_components)
+    watch(centred, gram, start)
     bound = _RANK_TOLERANCE * math.hypot(offset, math.sqrt(energy))
     last = float(energies[-1])
     mean = centred.mean
@@ -183,7 +186,7 @@ def fit_pca(
 
 
 @dataclass(frozen=True)
-class _Centred:
+class Centred:
     """A: the rows √w (a − ā), made block by block where they are used. A copy of all fields might not fit."""
 
     fields: Array
@@ -192,7 +195,7 @@ class _Centred:
     root: Array | None
 
     @classmethod
-    def of(cls, fields: Array, among: Array | None, root: Array | None) -> _Centred:
+    def of(cls, fields: Array, among: Array | None, root: Array | None) -> Centred:
         """Centre the chosen fields. Many samples of few values are gathered at once; of few samples only blocks are."""
         place = place_of(fields)
         if among is not None and among.shape[0] > fields.shape[1]:
@@ -214,6 +217,12 @@ class _Centred:
     def wide(self) -> bool:
         """Whether AAᵀ is the smaller Gram matrix."""
         return self.shape[0] <= self.shape[1]
+
+    def rows(self, which: list[int]) -> Array:
+        """Some of its rows"""
+        indices = which if self.among is None else [int(i) for i in to_host(self.among)[which]]
+        block = taken(self.fields, indices) - self.mean
+        return block if self.root is None else block * self.root
 
     def whole(self) -> Array:
         """A itself"""
@@ -274,7 +283,7 @@ def _gram_modes(gram: Array, n_components: int | float) -> tuple[Array, Array, f
     return xp.flip(vectors, axis=1)[:, :count], xp.flip(energies)[:count], float(spectrum.sum())
 
 
-def _ritz_modes(centred: _Centred, gram: Array, vectors: Array, energies: Array) -> tuple[Array, Array, Array]:
+def _ritz_modes(centred: Centred, gram: Array, vectors: Array, energies: Array) -> tuple[Array, Array, Array]:
     """Return modes, (components, values), singular values and latents inside the span of resolved Gram eigenvectors.
 
     That span has the basis B = AᵀU or U itself, orthonormal to 1e-4; T B with T = L⁻¹ and BBᵀ = LLᵀ is so to rounding.
@@ -322,6 +331,8 @@ def _graded_modes(remainder: Array, start: Array) -> tuple[Array, Array]:
             start = remainder.T @ start
         U, sizes, V = _rayleigh_ritz(remainder, _iterated(remainder, start, found))
         host = to_host(sizes)
+        if not np.isfinite(host).all():
+            raise ValueError("The singular values of the fields are not finite: are the fields?")
         keep = min(left, int((host >= _STAGE_TOLERANCE * host[0]).sum()))
         _subtract(remainder, U[:, :keep], V[:, :keep])
         found = place.xp.concat([found, V[:, :keep]], axis=1)

@@ -19,12 +19,13 @@ import math
 
 from pcarann.arrays import Array, Place, place_of, shifted_right
 
-__all__ = ["normal", "permutation", "uniform"]
+__all__ = ["normal", "permutation", "spread", "uniform"]
 
 _GOLDEN = 0x9E3779B97F4A7C15
 _MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 _WORD = (1 << 64) - 1
 _BLOCK = 1 << 16  # numbers at a time on a CPU: few enough for the cache, enough that threads do not wait for Python
+_SPREAD_STREAM = (-8,)
 _FEW = 1 << 14  # drawn on the CPU for a GPU too: one copy is cheaper than twenty launches
 
 
@@ -81,6 +82,19 @@ def permutation(n: int, *, seed: int, stream: tuple[int, ...]) -> list[int]:
     """Return a random order of 0, …, n − 1, made on the host so that every backend shuffles alike."""
     keys = uniform((n,), seed=seed, stream=stream, place=place_of(None))
     return [int(i) for i in keys.argsort(kind="stable")]
+
+
+def spread(n: int, count: int, *, seed: int = 0) -> list[int]:
+    """Return `count` of the rows 0, …, n − 1 in ascending order, chosen at random; all of them where there are no more.
+
+    Samples often come sorted, as a sweep of a parameter does: the first few would say nothing of the others.
+
+    >>> spread(10, 3), spread(3, 10)
+    ([1, 3, 9], [0, 1, 2])
+    """
+    if n <= count:
+        return list(range(n))
+    return sorted(permutation(n, seed=seed, stream=_SPREAD_STREAM)[:count])
 
 
 def _mixed(z: Array, scratch: Array) -> Array:

@@ -17,7 +17,7 @@ squares.
 Rows may also come as a stream, more of them than fit into memory: HᵀH and HᵀY are then sums over its blocks. Where
 Cholesky is not safe, a second pass updates the triangle of a QR factorisation of (H Y) block by block; with very many
 features, for which that takes too long, the ridge is raised instead until a Cholesky factor exists, which is at the
-rounding of HᵀH.
+rounding of HᵀH, and the report says so.
 """
 
 from __future__ import annotations
@@ -34,12 +34,15 @@ __all__ = [
     "Block",
     "ReadoutReport",
     "RidgeFactor",
+    "Solution",
     "Sums",
     "factorise",
     "factorise_normal",
     "fit_readout",
     "fit_streamed_readout",
     "ridge_readout",
+    "solve_readout",
+    "solve_streamed_readout",
     "transposed_product",
 ]
 
@@ -71,10 +74,25 @@ class ReadoutReport:
 
     solver: Solver
     form: Literal["primal", "dual"]
-    rank: int
-    """Numerical rank of H"""
+    rank: int | None
+    """Numerical rank of H; None where it was not computed, since the factorisation did not need it"""
     condition: float
     """Estimated condition number of H, the ridge included"""
+    ridge: float = 0.0
+    """λ in use: the one asked for, or more where a stream could not be factored with it"""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A readout, how it was computed, and the matrix M that was factored for it."""
+
+    readout: Array
+    """V, (features, outputs)"""
+    report: ReadoutReport
+    dual: bool
+    """Whether M is HHᵀ + λI; HᵀH + λI otherwise, or its pseudo-inverse in M⁻¹"""
+    solve: Callable[[Array], Array]
+    """M⁻¹ times a matrix"""
 
 
 @dataclass(frozen=True)
@@ -136,9 +154,15 @@ def fit_readout(features: Array, targets: Array, ridge: float = 0.0) -> tuple[Ar
 
     >>> import numpy as np
     >>> V, report = fit_readout(np.array([[1.0, 1.0], [1.0, -1.0], [0.0, 0.0]]), np.array([[3.0], [1.0], [7.0]]))
-    >>> print(V.T.round(12), report.solver, report.form, report.rank)
-    [[2. 1.]] cholesky primal 2
+    >>> print(V.T.round(12), report.solver, report.form)
+    [[2. 1.]] cholesky primal
     """
+    found = solve_readout(features, targets, ridge)
+    return found.readout, found.report
+
+
+def solve_readout(features: Array, targets: Array, ridge: float = 0.0) -> Solution:
+    """Return V with all that it came from."""
     dual = features.shape[1] > features.shape[0]
     factor = _safe_cholesky(features, ridge)
     V = _refined_cholesky(factor, features, targets) if factor else None
@@ -147,7 +171,8 @@ def fit_readout(features: Array, targets: Array, ridge: float = 0.0) -> tuple[Ar
         V = factor.readout(features, targets)
     if V is None or factor is None:
         return _svd_readout(features, targets)
-    return V, ReadoutReport(factor.solver, _form(dual), min(features.shape), math.sqrt(factor.condition))
+    report = ReadoutReport(factor.solver, _form(dual), None, math.sqrt(factor.condition), ridge)
+    return Solution(V, report, dual, factor.solve)
 
 
 @dataclass(frozen=True)
@@ -178,6 +203,12 @@ class Sums:
 
 def fit_streamed_readout(blocks: Callable[[], Iterable[Block]], ridge: float = 0.0) -> tuple[Array, ReadoutReport]:
     """Return V and how it was computed, for rows that come in blocks; `blocks()` starts the stream anew."""
+    found = solve_streamed_readout(blocks, ridge)
+    return found.readout, found.report
+
+
+def solve_streamed_readout(blocks: Callable[[], Iterable[Block]], ridge: float = 0.0) -> Solution:
+    """Return V with all that it came from, for rows that come in blocks."""
     sums = Sums.of(blocks())
     size = int(sums.normal.shape[0])
     many = size > _ORTHOGONAL_FEATURES
@@ -188,7 +219,8 @@ def fit_streamed_readout(blocks: Callable[[], Iterable[Block]], ridge: float = 0
     if factor.condition > _EXACT_CONDITION:
         for _ in range(_STREAM_REFINEMENT_STEPS):
             V = V + factor.solve(_missed_moment(blocks(), V) - factor.ridge * V)
-    return V, ReadoutReport("cholesky", "primal", min(size, sums.samples), math.sqrt(factor.condition))
+    report = ReadoutReport("cholesky", "primal", None, math.sqrt(factor.condition), factor.ridge)
+    return Solution(V, report, False, factor.solve)
 
 
 def _missed_moment(blocks: Iterable[Block], V: Array) -> Array:
@@ -220,14 +252,14 @@ def _shifted_cholesky(normal: Array, ridge: float, *, insist: bool) -> RidgeFact
         ridge = max(10 * ridge, least) or 1.0
 
 
-def _streamed_orthogonal(blocks: Iterable[Block], ridge: float, size: int) -> tuple[Array, ReadoutReport]:
+def _streamed_orthogonal(blocks: Iterable[Block], ridge: float, size: int) -> Solution:
     """Least squares from the triangle of (H Y; √λI 0), whose rows are taken in block by block."""
     R: Array = None
     for H, Y in blocks:
         xp = place_of(H).xp
         R = triangle(_stacked(H, Y, ridge) if R is None else xp.concat([R, xp.concat([H, Y], axis=1)], axis=0))
-    V, report = _svd_readout(R[:, :size], R[:, size:])
-    return V, replace(report, form="primal")
+    found = _svd_readout(R[:, :size], R[:, size:], interpolates=False)
+    return replace(found, report=replace(found.report, form="primal", ridge=ridge))
 
 
 def _safe_cholesky(features: Array, ridge: float) -> RidgeFactor | None:
@@ -293,7 +325,7 @@ def transposed_product(rows: Array, coefficients: Array) -> Array:
     return (coefficients.T @ rows).T
 
 
-def _svd_readout(features: Array, targets: Array) -> tuple[Array, ReadoutReport]:
+def _svd_readout(features: Array, targets: Array, *, interpolates: bool = True) -> Solution:
     """Minimum-norm least squares: V = Σ vᵢ uᵢᵀY / sᵢ over the singular values that stand above rounding."""
     xp = place_of(features).xp
     left, singular, right = xp.linalg.svd(features, full_matrices=False)
@@ -301,7 +333,10 @@ def _svd_readout(features: Array, targets: Array) -> tuple[Array, ReadoutReport]
     rank = int(xp.sum(xp.astype(singular > cut, xp.int64)))
     V = right[:rank, :].T @ ((left[:, :rank].T @ targets) / singular[:rank, None])
     condition = float(singular[0] / singular[rank - 1]) if rank else 1.0
-    return V, ReadoutReport("svd", _form(features.shape[1] > features.shape[0]), rank, condition)
+    dual = interpolates and rank == features.shape[0]
+    basis = (left[:, :rank] if dual else right[:rank, :].T) / singular[:rank]
+    report = ReadoutReport("svd", _form(features.shape[1] > features.shape[0]), rank, condition)
+    return Solution(V, report, dual, lambda rhs: basis @ (basis.T @ rhs))
 
 
 def _form(dual: bool) -> Literal["primal", "dual"]:

@@ -30,6 +30,7 @@ from collections.abc import Sequence
 from pcarann.arrays import Array, place_of
 from pcarann.features import Latent
 from pcarann.kernel import choose_length, matern52, median_distance, squared_distances
+from pcarann.random import spread
 
 __all__ = ["channel_weights", "learned_metric", "power_weights", "whitening"]
 
@@ -69,7 +70,7 @@ def learned_metric(
     z = x * metric if metric.ndim == 1 else x @ metric
     unit = length * median_distance(z)
     squared = squared_distances(z, z)
-    points = range(0, int(z.shape[0]), max(1, int(z.shape[0]) // _POINTS))
+    points = spread(int(z.shape[0]), _POINTS)
     slopes = _slope(place.xp.stack([squared[i, :] for i in points]), unit)
     gram = matern52(squared, unit)
     gram += max(ridge, _LEAST_RIDGE * int(z.shape[0])) * place.eye(int(z.shape[0]))

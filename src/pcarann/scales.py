@@ -13,16 +13,18 @@ know the width states instead how far into its bend tanh is driven: gains g₁, 
 
     r₁ = g₁ / rms(W⁽¹⁾x),   r₂ = g₂ / rms(W⁽²⁾h⁽¹⁾).
 
-Energy matching does not depend on the unit of the inputs. It does depend on the unit of the outputs, through S_Y, until
-the clipping holds it: that is the paper's rule, and refinement (`refine`) is what corrects it.
+Energy matching does not depend on the unit of the inputs. It does depend on the unit of the outputs, through S_Y,
+until the clipping holds it: that is the paper's rule. Where the scales are refined on a scan (`refine`), the scan is
+centred at the geometric middle of the clipping bounds instead, 4/√n for each neuron, which has no unit.
 """
 
 from __future__ import annotations
 
 import math
 
-from pcarann.arrays import Array, place_of, row_quantiles
+from pcarann.arrays import Array, place_of, row_quantiles, taken
 from pcarann.features import HiddenLayers, layer_output
+from pcarann.random import spread
 
 __all__ = ["energy_matched_scale", "energy_matched_scales", "gain_scales", "mean_energy"]
 
@@ -30,11 +32,12 @@ SHARES = (0.7, 0.3)
 FLOOR = 2.0
 CEILING = 2.0
 _PILOT_ROWS = 2048
+_HUGE = 1e300  # energy beyond which every clipping holds
 
 
 def energy_matched_scale(
     input_energy: float,
-    target_energy: float,
+    target_energy: float | None,
     *,
     width: int,
     share: float,
@@ -45,7 +48,7 @@ def energy_matched_scale(
 
     For small arguments tanh z ≈ z, and E[W²] = 1/3, so the layer's energy is r² n S_X / 3. Setting it to γ S_Y
     gives r = √(3 γ S_Y / (n S_X)), clipped to [√(3 τ² / (n S_X)), √(3 δ² / S_X)]. Inputs without energy make
-    every scale the same: r = 1.
+    every scale the same: r = 1. Without a target the scale is the geometric middle of the two bounds.
 
     >>> energy_matched_scale(3.0, 100.0, width=100, share=0.25)
     0.5
@@ -54,15 +57,20 @@ def energy_matched_scale(
     """
     if not input_energy > 0:
         return 1.0
+    lowest, highest = floor**2 / width, ceiling**2
     # The paper's order of clipping, max{min, min{var, max}}: the floor wins where the two cross.
-    per_neuron = max(min(share * target_energy / width, ceiling**2), floor**2 / width)
+    wanted = math.sqrt(lowest * highest) if target_energy is None else share * target_energy / width
+    per_neuron = max(min(wanted, highest), lowest)
     return math.sqrt(3 * per_neuron / input_energy)
 
 
-def energy_matched_scales(layers: HiddenLayers, x: Array, y: Array) -> tuple[float, float]:
-    """Return (r̄₁, r̄₂) for (samples, latent) inputs and outputs, the second from pilot features of the first."""
+def energy_matched_scales(layers: HiddenLayers, x: Array, y: Array | None, unit: float = 1.0) -> tuple[float, float]:
+    """Return (r̄₁, r̄₂) for (samples, latent) inputs and outputs, these in a unit, the second from pilot features.
+
+    Without outputs, (r̄₁, r̄₂) are the middle of what is allowed.
+    """
     place = place_of(x)
-    target = mean_energy(y)
+    target = None if y is None else min(mean_energy(y) * unit * unit, _HUGE)
     first = energy_matched_scale(mean_energy(x), target, width=layers.sizes[1], share=SHARES[0])
     projections = layers.weights(1, place) @ x.T
     pilot = layer_output(projections, row_quantiles(projections, layers.levels(1, place)), first)
@@ -73,7 +81,7 @@ def energy_matched_scales(layers: HiddenLayers, x: Array, y: Array) -> tuple[flo
 def gain_scales(layers: HiddenLayers, x: Array, gains: tuple[float, float]) -> tuple[float, float]:
     """Return (r₁, r₂) at which the arguments of tanh have these root mean squares, apart from the anchors."""
     place = place_of(x)
-    rows = x[: min(int(x.shape[0]), _PILOT_ROWS), :]
+    rows = taken(x, spread(int(x.shape[0]), _PILOT_ROWS))
     projections = layers.weights(1, place) @ rows.T
     first = gains[0] / (_rms(projections) or 1.0)
     pilot = layer_output(projections, row_quantiles(projections, layers.levels(1, place)), first)

@@ -45,8 +45,8 @@ class Settings:
     seed: int
 
     @classmethod
-    def of(cls, model: Any) -> Settings:
-        """Check every parameter, or refuse in one sentence."""
+    def of(cls, model: Any, seed: int | None = None) -> Settings:
+        """Check every parameter, or refuse in one sentence; a seed that is known is not drawn again."""
         widths, scales, quadrature = model.widths, model.scales, model.quadrature
         if not isinstance(widths, tuple | list | np.ndarray) or len(widths) != 2:
             raise ValueError(f"widths must be a pair (n₁, n₂), got {widths!r}.")
@@ -73,7 +73,7 @@ class Settings:
             n_members=check_count(model.n_members, "n_members"),
             scales=scales,
             gains=gains,
-            ridge=_check_ridge(model.ridge),
+            ridge=_check_ridge(model.ridge, model.regressor),
             regressor=check_choice(model.regressor, "regressor", ("random", "kernel")),
             length=None if model.length is None else check_number(model.length, "length", above=0.0),
             linear=_check_flag(model.linear, "linear"),
@@ -89,7 +89,7 @@ class Settings:
             adapt_modes=check_count(model.adapt_modes, "adapt_modes", least=0),
             forgetting=check_number(model.forgetting, "forgetting", above=0.0, most=1.0),
             quadrature=(None, None) if quadrature is None else (quadrature[0], quadrature[1]),
-            seed=check_seed(model.random_state),
+            seed=check_seed(model.random_state) if seed is None else seed,
         )
 
 
@@ -106,11 +106,13 @@ def _check_scales(value: Any) -> tuple[Any, tuple[float, float] | None]:
     raise ValueError(f"scales must be 'refined', 'energy', a pair (r₁, r₂) or ('gain', g₁, g₂), got {value!r}.")
 
 
-def _check_ridge(value: Any) -> Any:
+def _check_ridge(value: Any, regressor: str) -> Any:
+    if value is None:
+        return "gcv" if regressor == "kernel" else 0.0
     if isinstance(value, str):
         if value in ("gcv", "loo", "refined"):
             return value
-        raise ValueError(f"ridge must be a number of at least 0, 'gcv', 'loo' or 'refined', got {value!r}.")
+        raise ValueError(f"ridge must be None, a number of at least 0, 'gcv', 'loo' or 'refined', got {value!r}.")
     return check_number(value, "ridge", least=0.0)
 
 

@@ -11,31 +11,32 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from pcarann.arrays import Array, Place, concurrently, cuts, place_of, single_threaded
+from pcarann.arrays import Array, Place, concurrently, cuts, place_of, single_threaded, taken
 from pcarann.channels import channel_sizes, fit_channels
-from pcarann.conformal import Calibration
+from pcarann.crossfit import LeftOut, folds_of, left_out
 from pcarann.ensemble import Ensemble, KernelMap, RandomMap, Tick, fit_members, resolve_ridge
-from pcarann.extension import extended
 from pcarann.features import HiddenLayers, Latent, anchor_features
+from pcarann.fit_report import FitReport
+from pcarann.fitted import Fitted
 from pcarann.group import Group
 from pcarann.kernel import choose_length
-from pcarann.novelty import Reach
-from pcarann.online import Adaptation, with_zero_columns
-from pcarann.pca import PCA
-from pcarann.random import permutation
+from pcarann.pca import PCA, Centred
+from pcarann.random import permutation, spread
+from pcarann.readout import ReadoutReport
 from pcarann.refine import JointLoss, Refinement, ValidationLoss, refine_scales
 from pcarann.relevance import channel_weights, learned_metric, power_weights, whitening
 from pcarann.scales import energy_matched_scales, gain_scales
 from pcarann.settings import Settings
-from pcarann.smoothing import Smoothing
+from pcarann.survey import surveyed, view_of
+from pcarann.units import Units, column_weights
 from pcarann.validation import check_weights
 
-__all__ = ["Fitted", "train"]
+__all__ = ["train"]
 
 INNER_SHARE = 0.8
 _SPLIT_STREAM, _ORBIT_STREAM = (-3,), (-4,)
@@ -44,79 +45,8 @@ _REFINED_ROWS = 6000  # in the validation loss, copies included
 _METRIC_ROWS = 3000  # from which a metric is learned, at most
 _FEWEST_TO_REFINE = 5
 _SMALL = 1_000_000  # numbers in a feature matrix that one core handles as fast as several
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """All that a fit found. Replaced as a whole, never edited."""
-
-    ensemble: Ensemble
-    x: Array
-    """Latents of the training inputs, (samples, latent)"""
-    y: Array
-    """Latents of the training outputs, (samples, latent)"""
-    samples: int
-    """Training samples; the rows of x and y after these are copies under a symmetry"""
-    feature_map: RandomMap | KernelMap
-    ridge: float
-    """λ of the readouts"""
-    energy_scales: tuple[float, float] | None
-    """None for a kernel"""
-    refinement: Refinement | None
-    seconds: dict[str, float]
-    reach: Reach
-    smoothing: Smoothing = field(default_factory=Smoothing)
-    """What was done to the inputs before all else"""
-    copied: tuple[int, ...] = (0,)
-    """Elements of the group whose copies were fitted"""
-    channels: bool = False
-    """Whether the first axis of an input counts channels"""
-    adaptation: Adaptation | None = None
-    n_adapted: int = 0
-    calibration: Calibration | None = None
-    stale: bool = False
-    """Whether the model was adapted after its last calibration"""
-
-    def latent_pairs(self, inputs: Array, outputs: Array) -> tuple[Array, Array]:
-        """Latents of new (samples, values) pairs, each followed by its copies under the elements that the fit used."""
-        ensemble, group = self.ensemble, self.ensemble.group
-        xp = ensemble.place.xp
-        x, y = [ensemble.encode(inputs)], [ensemble.output_pca.encode(outputs)]
-        for element in self.copied[1:]:
-            assert group is not None
-            x.append(ensemble.encode(group.move_inputs(inputs, element)))
-            y.append(ensemble.output_pca.encode(group.move_outputs(outputs, element)))
-        # Copies beside their sample: a row's age, which forgetting counts, then does not depend on the block's length.
-        first, second = (xp.reshape(xp.stack(rows, axis=1), (-1, rows[0].shape[1])) for rows in (x, y))
-        return first, second
-
-    def extended(self, outputs: Array, most: int) -> Fitted:
-        """The same model on an output basis that has grown for new (samples, values) outputs, by `most` at most."""
-        ensemble, group = self.ensemble, self.ensemble.group
-        if group is not None and len(self.copied) > 1:  # each once more, moved by one element
-            moved = [group.move_outputs(outputs[i :: len(self.copied), :], g) for i, g in enumerate(self.copied)]
-            outputs = ensemble.place.xp.concat([outputs, *moved], axis=0)
-        pca = extended(ensemble.output_pca, outputs, most, self.pca_samples)
-        count = pca.n_components - ensemble.output_pca.n_components
-        if not count:
-            return self
-        wider = [with_zero_columns(member.readout, count) for member in ensemble.members]
-        return replace(
-            self,
-            ensemble=replace(ensemble, output_pca=pca).with_readouts(wider),
-            y=with_zero_columns(self.y, count),
-            adaptation=None if self.adaptation is None else self.adaptation.widened(count),
-        )
-
-    @property
-    def pca_samples(self) -> int:
-        """Samples that the PCAs were fitted to: the inner ones, where the scales were refined."""
-        return self.samples if self.refinement is None else _inner_count(self.samples)
-
-    @property
-    def training_x(self) -> Array:
-        """Latents of the training inputs without their copies."""
-        return self.x[: self.samples, :]
+_FEW_UNSEEN = 100  # samples: with fewer that the PCA has not seen, some are left out of it for the novelty's sake
+_JUDGED_ROWS = 200  # samples, copies included, on which a fit is judged
 
 
 class _Clock:
@@ -143,28 +73,42 @@ def train(
     outputs: Array,
     grids: tuple[tuple[int, ...], tuple[int, ...]],
     tick: Tick,
+    names: Sequence[str] = (),
+    units: Units = Units(),  # noqa: B008
 ) -> Fitted:
-    """The whole method, stage by stage."""
+    """The whole method, stage by stage, for fields that were divided by these units."""
     place = place_of(inputs)
     clock = _Clock(place)
     group = settings.symmetry.bind(*grids) if settings.symmetry else None
     refine = _refines(settings, int(inputs.shape[0]))
     inner = _inner_samples(inputs.shape[0], settings.seed) if refine else None
+    samples, count = int(inputs.shape[0]), len(inner[0]) if inner else int(inputs.shape[0])
     complaints: list[str] = []
+    folds: list[list[LeftOut]] = []
+    weights = [check_weights(settings.quadrature[side], f"quadrature[{side}]", grids[side], place) for side in (0, 1)]
+    own_units = weights[0] is None
+    if own_units:
+        weights[0] = column_weights(inputs, outputs, grids[0])
+        own_units = weights[0] is not None
+        clock.lap("units")
+    channels = _channel_count(grids[0], settings.smoothing) if settings.channels else 1
+
+    def watch(centred: Centred, gram: Array, vectors: Array) -> None:
+        if count == samples or samples - count < _FEW_UNSEEN:
+            folds.append([left_out(centred, gram, vectors, fold) for fold in folds_of(count)])
 
     def fit_side(side: int) -> tuple[PCA, Array]:
         name, fields = (("inputs", inputs), ("outputs", outputs))[side]
         tick(f"PCA of the {name}", side, 2)
-        weights = check_weights(settings.quadrature[side], f"quadrature[{side}]", grids[side], place)
-        channels = _channel_count(grids[side], settings.smoothing) if settings.channels and not side else 1
         fit = partial(
             fit_channels,
-            channels,
+            1 if side else channels,
             n_components=settings.components[side],
             grid=grids[side],
-            weights=weights,
+            weights=weights[side],
             name=name,
             complain=complaints.append,
+            **({} if side else {"watch": watch}),
         )
         begun = None if place.on_host else time.perf_counter()
         found = _fit_pca_on(fields, inner, _Orbit.of(group, settings, side), fit)
@@ -178,20 +122,23 @@ def train(
     for complaint in complaints:
         warnings.warn(complaint, stacklevel=3)  # where the user called fit
     x, y = latents
-    samples, count = int(inputs.shape[0]), len(inner[0]) if inner else int(inputs.shape[0])
     latent = _latent(settings, pcas[0], x, y, samples, count)
-    feature_map, energy_scales, refinement = _feature_map(settings, latent, x, y, samples, count, clock, tick)
+    feature_map, energy_scales, refinement = _feature_map(settings, latent, x, y, samples, count, clock, tick, units)
     wanted = settings.ridge
     if wanted == "refined":
         wanted = settings.refine_ridge if refinement is None or refinement.ridge is None else refinement.ridge
     ridge = resolve_ridge(feature_map, x, y, anchored=samples, ridge=wanted)
-    members = fit_members(feature_map, x, y, anchored=samples, n_members=settings.n_members, ridge=ridge, tick=tick)
+    judged = _judged(samples, count, int(x.shape[0]) // samples)
+    members, residuals = fit_members(
+        feature_map, x, y, anchored=samples, n_members=settings.n_members, ridge=ridge, judged=judged, tick=tick
+    )
     clock.lap("members")
-    order = range(samples) if inner is None else [*inner[0], *inner[1]]
+    order = list(range(samples)) if inner is None else [*inner[0], *inner[1]]
+    report = _report(members[0].report, residuals, outputs, y, pcas[1], [group[0] for group in judged], order)
     averaged = (
         (0,) if group is None or settings.symmetry is None else group.subset(settings.symmetry.n_predict, settings.seed)
     )
-    return Fitted(
+    fitted = Fitted(
         Ensemble(pcas[0], pcas[1], members, group, averaged),
         x,
         y,
@@ -200,11 +147,42 @@ def train(
         ridge,
         energy_scales,
         refinement,
-        clock.stopped(),
-        Reach.of(pcas[0], inputs, x[:samples, :], order),
+        {},
+        view=view_of(pcas[0], channels, folds, names, inputs),
+        reach=None,
+        edge=None,
+        report=report,
+        pca_samples=count,
+        units=units,
+        own_units=own_units,
         copied=_Orbit.of(group, settings, 0).elements,
         channels=settings.channels,
     )
+    fitted = surveyed(fitted, inputs, order, folds)
+    clock.lap("novelty")
+    return replace(fitted, seconds=clock.stopped())
+
+
+def _judged(samples: int, inner: int, copies: int) -> list[list[int]]:
+    """Rows of some samples and of all their copies: unseen by the PCAs where such samples are there."""
+    candidates = range(inner, samples) if inner < samples else range(samples)
+    some = spread(len(candidates), max(1, _JUDGED_ROWS // copies))
+    return [[candidates[i] + c * samples for c in range(copies)] for i in some]
+
+
+def _report(
+    readout: ReadoutReport,
+    residuals: Array | None,
+    outputs: Array,
+    y: Array,
+    pca: PCA,
+    rows: list[int],
+    order: list[int],
+) -> FitReport | None:
+    if residuals is None:
+        return None
+    fields, latents = taken(outputs, [order[row] for row in rows]), taken(y, rows)
+    return FitReport.of(residuals, fields, latents, pca, readout)
 
 
 def _channel_count(grid: tuple[int, ...], smoothing: float) -> int:
@@ -287,8 +265,9 @@ def _latent(settings: Settings, pca: PCA, x: Array, y: Array, samples: int, coun
 def _spread_rows(copies: int, samples: int, count: int, place: Place) -> Array:
     """Rows of inner samples, spread over all copies, as many as a metric is learned from."""
     each = min(copies, max(1, _METRIC_ROWS // count))
-    rows = [((i + c * copies // each) % copies) * samples + i for c in range(each) for i in range(count)]
-    return place.xp.asarray(rows[:_METRIC_ROWS], device=place.device)
+    some = spread(count, _METRIC_ROWS)
+    rows = [((i + c * copies // each) % copies) * samples + i for c in range(each) for i in some]
+    return place.xp.asarray(rows, device=place.device)
 
 
 def _learned(x: Array, y: Array) -> Array:
@@ -309,22 +288,32 @@ def _relevance(wanted: Any, x: Array) -> Array | None:
 
 
 def _feature_map(
-    settings: Settings, latent: Latent, x: Array, y: Array, samples: int, count: int, clock: _Clock, tick: Tick
+    settings: Settings,
+    latent: Latent,
+    x: Array,
+    y: Array,
+    samples: int,
+    count: int,
+    clock: _Clock,
+    tick: Tick,
+    units: Units,
 ) -> tuple[RandomMap | KernelMap, tuple[float, float] | None, Refinement | None]:
     """How members are made: scales by energy matching and refinement, or the length of a kernel."""
     if settings.regressor == "kernel":
-        ridge = 0.0 if isinstance(settings.ridge, str) else settings.ridge
+        ridge = None if isinstance(settings.ridge, str) else settings.ridge
         length = settings.length or choose_length(x[:samples, :], y[:samples, :], latent, ridge)[0]
         clock.lap("kernel_length")
         return KernelMap(settings.seed, length, latent), None, None
     layers = HiddenLayers(settings.seed, 0, (int(x.shape[1]), *settings.widths))
-    energy_scales = energy_matched_scales(layers, latent.weighted(x[:count, :]), y[:count, :])
+    paper = settings.scales == "energy" or settings.refine_start == "energy"
+    inner = latent.weighted(x[:count, :])
+    energy_scales = energy_matched_scales(layers, inner, y[:count, :] if paper else None, units.outputs)
     clock.lap("energy_matching")
     scales = energy_scales
     if settings.gains is not None:
-        scales = gain_scales(layers, latent.weighted(x[:count, :]), settings.gains)
+        scales = gain_scales(layers, inner, settings.gains)
     elif isinstance(settings.scales, tuple):
-        scales = settings.scales
+        scales = (settings.scales[0] * units.inputs, settings.scales[1])
     refinement = None
     if count < samples:
         rows = _refinement_rows(x, y, samples, count)

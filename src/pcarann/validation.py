@@ -14,11 +14,9 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
-from pcarann.arrays import Array, Place, cuts, to_host
+from pcarann.arrays import Array, Place, largest, to_host
 
-__all__ = ["check_components", "check_fields", "check_number", "check_pair_lengths", "check_seed"]
-
-_CHECKED = 1 << 21  # numbers at a time on a CPU
+__all__ = ["check_components", "check_fields", "check_number", "check_pair_lengths", "check_seed", "column_names"]
 
 
 def check_fields(
@@ -50,6 +48,14 @@ def check_fields(
     matrix = place.xp.reshape(place.put(array), (shape[0], -1))
     _refuse_nonfinite(matrix, name, place)
     return matrix, shape[1:]
+
+
+def column_names(value: Any, grid: tuple[int, ...]) -> tuple[str, ...]:
+    """Names of the columns of a table that has them, as a data frame does."""
+    names = getattr(value, "columns", None)
+    if names is None or len(grid) != 1 or len(names) != grid[0]:
+        return ()
+    return tuple(str(name) for name in names)
 
 
 def check_pair_lengths(inputs: Array, outputs: Array) -> None:
@@ -143,8 +149,7 @@ def _numeric(value: Any, name: str) -> Array:
 
 def _refuse_nonfinite(matrix: Array, name: str, place: Place) -> None:
     xp = place.xp
-    size = max(1, _CHECKED // int(matrix.shape[1])) if place.on_host else int(matrix.shape[0])
-    if all(bool(xp.all(xp.isfinite(matrix[rows, :]))) for rows in cuts(int(matrix.shape[0]), max(1, size))):
+    if math.isfinite(largest(matrix)):
         return
     finite = xp.isfinite(matrix)
     count = int(xp.sum(xp.astype(~finite, xp.int64)))

@@ -126,7 +126,7 @@ def run_adaptation(
         for pca, part in ((ensemble.input_pca, new.inputs), (ensemble.output_pca, new.outputs))
     )
     old = [member.features(fitted.x) for member in ensemble.members]
-    start = Recursion.start(ensemble, fitted.x, fitted.y, ridge=model.adapt_ridge, start=model.adapt_start)
+    start = Recursion.start(ensemble, fitted.rows, ridge=model.adapt_ridge, start=model.adapt_start)
     rows = []
     for count in settings.counts:
         tell(f"Adaptation: {count} samples")

@@ -1,0 +1,209 @@
+"""All that a fit found, in one record that is replaced as a whole and never edited.
+
+The record knows the way from fields as they were handed in to the numbers inside (units, smoothing) and back, what
+inputs look like beside the training data, and which of its states a calibration belongs to: every change of a readout
+is a new state, and a calibration of an older one is stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from pcarann.arrays import Array, cuts, place_of, to_host, with_zero_columns
+from pcarann.conformal import Calibration
+from pcarann.ensemble import Ensemble, KernelMap, RandomMap
+from pcarann.extension import extended
+from pcarann.extrapolation import Edge
+from pcarann.fit_report import FitReport
+from pcarann.novelty import Novelty, Reach, Sight, latent_parts
+from pcarann.online import Adaptation, Rows
+from pcarann.pca import PCA
+from pcarann.refine import Refinement
+from pcarann.smoothing import Smoothing
+from pcarann.units import Units
+
+__all__ = ["Fitted", "View"]
+
+_MOST_COLUMNS = 256  # values along one axis that are looked at one by one
+_ROWS = 128  # fields at a time whose residual is measured: of large ones no whole copy is made
+
+
+@dataclass(frozen=True)
+class View:
+    """How inputs are looked at: channel by channel, the leading modes of each, and columns by name."""
+
+    sizes: tuple[int, ...]
+    """Latents of each channel"""
+    modes: tuple[int, ...]
+    """Leading ones of them that are looked at"""
+    names: tuple[str, ...]
+    """Of the columns, or of the channels"""
+    constant: tuple[int, ...] = ()
+    """Channels that are constant on their grid, each a column"""
+
+    def columns(self, inputs: Array, grid: tuple[int, ...]) -> Array:
+        """The columns of (samples, values) inputs, (samples, columns)."""
+        if self.constant:
+            return inputs[:, :: inputs.shape[1] // grid[0]][:, list(self.constant)]
+        single = len(grid) == 1 and grid[0] <= _MOST_COLUMNS
+        return inputs if single else inputs[:, :0]
+
+    def names_of_columns(self) -> tuple[str, ...]:
+        """Names in the order of the columns."""
+        return tuple(self.names[c] for c in self.constant) if self.constant else self.names
+
+    def sight(self, pca: PCA, inputs: Array, x: Array, spread: Array, unit: float) -> Sight:
+        """What is seen of (samples, values) inputs with latents x, in units of the latents' spread."""
+        residual, distance, kept = [], [], []
+        size = int(pca.mean.shape[0]) // len(self.sizes)
+        for c, where in enumerate(latent_parts(self.sizes)):
+            values, seen = slice(c * size, (c + 1) * size), slice(where.start, where.start + self.modes[c])
+            residual.append(_residuals(_part(pca, values, seen), inputs[:, values], x[:, seen]))
+            kept.append(to_host(x[:, seen]))
+            distance.append(np.sqrt(((kept[-1] / to_host(spread[seen])) ** 2).sum(axis=1)))
+        columns = unit * to_host(self.columns(inputs, pca.grid))
+        return Sight(np.concatenate(kept, axis=1), np.stack(distance, 1), np.stack(residual, 1), columns)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """All that a fit found."""
+
+    ensemble: Ensemble
+    x: Array
+    """Latents of the training inputs, (samples, latent)"""
+    y: Array
+    """Latents of the training outputs, (samples, latent)"""
+    samples: int
+    """Training samples; the rows of x and y after these are copies under a symmetry, or came with `refit_readout`"""
+    feature_map: RandomMap | KernelMap
+    ridge: float
+    """λ of the readouts"""
+    energy_scales: tuple[float, float] | None
+    """None for a kernel"""
+    refinement: Refinement | None
+    seconds: dict[str, float]
+    view: View
+    reach: Reach | None
+    """None in files of older formats"""
+    edge: Edge | None
+    report: FitReport | None
+    pca_samples: int
+    """Samples that the PCAs were fitted to: the inner ones, where the scales were refined"""
+    units: Units = field(default_factory=Units)
+    own_units: bool = False
+    """Whether the columns of the inputs were given units of their own"""
+    smoothing: Smoothing = field(default_factory=Smoothing)
+    """What was done to the inputs before all else"""
+    copied: tuple[int, ...] = (0,)
+    """Elements of the group whose copies were fitted"""
+    channels: bool = False
+    """Whether the first axis of an input counts channels"""
+    weights: Array | None = None
+    """√D of the rows of x and y, (rows,), where earlier samples had been forgotten; None for 1"""
+    adaptation: Adaptation | None = None
+    n_adapted: int = 0
+    state: int = 0
+    """Counts the changes of the readouts"""
+    calibration: Calibration | None = None
+    calibrated: int = 0
+    """The state that the calibration belongs to"""
+
+    @property
+    def stale(self) -> bool:
+        """Whether the model was changed after its last calibration."""
+        return self.calibration is not None and self.calibrated != self.state
+
+    @property
+    def training_x(self) -> Array:
+        """Latents of the training inputs without their copies."""
+        return self.x[: self.samples, :]
+
+    @property
+    def rows(self) -> Rows:
+        """Everything that the readouts have learned from."""
+        return Rows.of(self.x, self.y, self.weights) if self.adaptation is None else self.adaptation.rows
+
+    def inputs(self, fields: Array) -> Array:
+        """(samples, values) inputs as they were handed in, to those that are encoded."""
+        fields = fields if self.units.inputs == 1.0 else fields / self.units.inputs
+        return self.smoothing(fields, self.ensemble.input_pca.grid)
+
+    def outputs(self, fields: Array) -> Array:
+        """(samples, values) outputs as they were handed in, to those that are encoded."""
+        return fields if self.units.outputs == 1.0 else fields / self.units.outputs
+
+    def handed(self, fields: Array) -> Array:
+        """(samples, values) outputs, means or spreads inside, to those that are handed out."""
+        return fields if self.units.outputs == 1.0 else fields * self.units.outputs
+
+    def sight(self, inputs: Array, x: Array) -> Sight:
+        """What is seen of encoded inputs beside the training data."""
+        pca = self.ensemble.input_pca
+        spread = pca.singular_values / self.pca_samples**0.5
+        spread = self.ensemble.place.xp.where(spread > 0, spread, 1.0)
+        return self.view.sight(pca, inputs, x, spread, self.units.inputs)
+
+    def novelty(self, seen: Sight) -> Novelty | None:
+        """How far inputs lie from the training data; None where the file of the model does not say."""
+        return None if self.reach is None else self.reach.novelty(seen, self.view.names_of_columns())
+
+    def blocks(
+        self, inputs: Array, orbit: list[Array], seen: Sight
+    ) -> Iterator[tuple[slice, Array, Array, Array | None]]:
+        """Yield (rows, μ, σ, δ) for blocks of encoded inputs: δ is a possible error outside the data, None inside."""
+        residual = self.ensemble.place.put(np.linalg.norm(seen.residual, axis=1))
+        for rows, mean, std in self.ensemble.field_blocks(orbit):
+            beyond = None
+            if self.edge is not None:
+                parts = [x[rows, :] for x in orbit]
+                beyond = self.edge.beyond(self.ensemble, inputs[rows, :], parts, residual[rows])
+            yield rows, mean, std, beyond
+
+    def latent_pairs(self, inputs: Array, outputs: Array) -> tuple[Array, Array]:
+        """Latents of new (samples, values) pairs, each followed by its copies under the elements that the fit used."""
+        ensemble, group = self.ensemble, self.ensemble.group
+        xp = ensemble.place.xp
+        x, y = [ensemble.encode(inputs)], [ensemble.output_pca.encode(outputs)]
+        for element in self.copied[1:]:
+            assert group is not None
+            x.append(ensemble.encode(group.move_inputs(inputs, element)))
+            y.append(ensemble.output_pca.encode(group.move_outputs(outputs, element)))
+        # Copies beside their sample: a row's age, which forgetting counts, then does not depend on the block's length.
+        first, second = (xp.reshape(xp.stack(rows, axis=1), (-1, rows[0].shape[1])) for rows in (x, y))
+        return first, second
+
+    def extended(self, outputs: Array, most: int) -> Fitted:
+        """The same model on an output basis that has grown for new (samples, values) outputs, by `most` at most."""
+        ensemble, group = self.ensemble, self.ensemble.group
+        if group is not None and len(self.copied) > 1:  # each once more, moved by one element
+            moved = [group.move_outputs(outputs[i :: len(self.copied), :], g) for i, g in enumerate(self.copied)]
+            outputs = ensemble.place.xp.concat([outputs, *moved], axis=0)
+        pca = extended(ensemble.output_pca, outputs, most, self.pca_samples)
+        count = pca.n_components - ensemble.output_pca.n_components
+        if not count:
+            return self
+        return replace(
+            self,
+            ensemble=ensemble.widened(pca),
+            y=with_zero_columns(self.y, count),
+            adaptation=None if self.adaptation is None else self.adaptation.widened(count),
+        )
+
+
+def _part(pca: PCA, values: slice, latents: slice) -> PCA:
+    """A PCA of some values by some modes, as far as `residual` needs it."""
+    weights = None if pca.weights is None else pca.weights[values]
+    return replace(pca, mean=pca.mean[values], modes=pca.modes[latents, values], weights=weights)
+
+
+def _residuals(pca: PCA, inputs: Array, x: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """What the modes miss of inputs, (samples,), on the host."""
+    place = place_of(x)
+    found = place.empty(x.shape[0])
+    for rows in cuts(int(x.shape[0]), _ROWS if place.on_host else int(x.shape[0])):
+        found[rows] = pca.residual(inputs[rows, :], x[rows, :])
+    return to_host(found)
