@@ -16,15 +16,17 @@ from typing import Any
 from pcarann.problems.formats import Arrays, Stored
 from pcarann.problems.selection import DataFileError, nonfinite, parse_key, select
 
-__all__ = ["ENDINGS", "DataFileError", "check_ending", "describe", "files_read", "open_arrays", "read"]
+__all__ = ["ENDINGS", "MESHES", "DataFileError", "describe", "files_read", "open_arrays", "read"]
 
 ENDINGS = (".npz", ".npy", ".mat", ".h5", ".hdf5", ".nc", ".zarr")
 """Endings of the files that can be read"""
 
-_MESHES = (
+MESHES = (
     *(".vtu", ".vtk", ".vtp", ".vts", ".vtr", ".vti", ".vtm", ".pvtu", ".pvd", ".vtkhdf"),
     *(".xdmf", ".xmf", ".msh", ".foam", ".cgns", ".exo", ".med", ".stl"),
 )
+"""Endings of meshes, which are told apart to say that they cannot be read yet"""
+
 _SMALL = 1 << 26  # bytes up to which `describe` looks at the numbers
 
 
@@ -64,10 +66,10 @@ def files_read(path: str | os.PathLike[str], outputs: str | None) -> tuple[Path,
     return (path, _npy_outputs(path, outputs)[0]) if path.suffix.lower() == ".npy" else (path,)
 
 
-def check_ending(path: Path) -> str:
+def _check_ending(path: Path) -> str:
     """Return the ending of a data file in lower case; refuse one that is not known, and say which are."""
     ending = path.suffix.lower()
-    if ending in _MESHES:
+    if ending in MESHES:
         kind = ending[1:].upper()
         raise DataFileError(f"{path} is a mesh ({kind}), and meshes are not read yet: convert it to .npz or .nc.")
     if ending not in ENDINGS:
@@ -111,7 +113,7 @@ def _opener(path: Path) -> Callable[[Path], AbstractContextManager[Arrays]]:
     from pcarann.problems.formats.npz import open_npy, open_npz
 
     openers = (open_npz, open_npy, open_mat, open_hdf5, open_hdf5, open_netcdf, open_zarr)
-    return dict(zip(ENDINGS, openers, strict=True))[check_ending(path)]
+    return dict(zip(ENDINGS, openers, strict=True))[_check_ending(path)]
 
 
 def _fields(path: Path, key: str | None, samples: slice | None, stride: Any) -> Any:

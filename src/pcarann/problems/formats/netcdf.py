@@ -1,7 +1,7 @@
 """netCDF and zarr, through xarray, which applies offsets, scales and fill values (these become NaN).
 
 Both are read lazily. A netCDF 4 file is HDF5 and is held to the same rule: nothing in it may lead out of it. A zarr
-store that does not name its dimensions, as xarray wants them, is read by zarr itself, as it is. A store may name a codec
+store that does not name its dimensions, as xarray wants, is read by zarr itself, as it is. A store may name a codec
 that unpickles what it reads, which would run code: such a store is refused unread, and so is one with symbolic links.
 """
 
@@ -61,7 +61,9 @@ def _unnamed(zarr: Any, path: Path, size: int) -> Arrays:
 
 def _zarr_array(array: Any, size: int, where: str) -> Stored:
     if packed := {"scale_factor", "add_offset"} & set(array.attrs):
-        raise DataFileError(f"{where} is packed ({', '.join(sorted(packed))}) but names no dimensions: store it plainly.")
+        raise DataFileError(
+            f"{where} is packed ({', '.join(sorted(packed))}) but names no dimensions: store it plainly."
+        )
 
     def read(selection: Selection) -> np.ndarray[Any, Any]:
         _refuse_swelling(selection, array.dtype, size, where)
