@@ -28,7 +28,7 @@ __all__ = ["demo", "reproduce"]
     default="demo.png",
     show_default=True,
     type=click.Path(path_type=Path),
-    help="Picture to write: .png, .svg or .pdf. Of existing files, pictures alone are replaced.",
+    help="Picture to write: .png, .svg or .pdf. An existing file is replaced only if it is a picture.",
 )
 @force_option
 @json_option

@@ -24,7 +24,7 @@ __all__ = ["describe", "generate"]
 @click.option(
     "--picture",
     type=click.Path(path_type=Path),
-    help="Of a model: draw what of an input counts (.png, .svg, .pdf). Of existing files, pictures alone are replaced.",
+    help="Of a model: draw what of an input counts (.png, .svg, .pdf). Of existing files only a picture is replaced.",
 )
 @force_option
 @json_option
@@ -68,7 +68,7 @@ def _describe_model(file: Path, picture: Path | None, force: bool) -> dict[str, 
     "--output",
     required=True,
     type=click.Path(path_type=Path),
-    help=".npz file to write. Of existing files, those that generate wrote alone are replaced.",
+    help=".npz file to write. An existing file is replaced only if generate wrote it.",
 )
 @force_option
 @click.option("--seed", default=0, show_default=True, help="Sample i depends on the seed and i alone.")

@@ -7,7 +7,6 @@ a model file, which is eight bytes of length and a JSON document that names ever
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -53,14 +52,15 @@ def largest_parts(path: Path, count: int = 5) -> list[str]:
 def size_in_words(size: int) -> str:
     """Return a number of bytes as one reads it.
 
-    >>> size_in_words(21_300_000), size_in_words(1_250), size_in_words(12)
-    ('21 MB', '1.2 kB', '12 bytes')
+    >>> size_in_words(21_300_000), size_in_words(1_260), size_in_words(12)
+    ('21 MB', '1.3 kB', '12 bytes')
     """
-    if size < 1000:
-        return f"{size} bytes"
-    power = min(int(math.log10(size)) // 3, 4)
-    scaled = size / 1000**power
-    return f"{scaled:.{1 if scaled < 10 else 0}f} {('kB', 'MB', 'GB', 'TB')[power - 1]}"
+    scaled, unit = float(size), "bytes"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if scaled < 999.5:  # what would be printed as 1000
+            break
+        scaled, unit = scaled / 1000, larger
+    return f"{scaled:.{0 if unit == 'bytes' or scaled >= 9.95 else 1}f} {unit}"
 
 
 def _header(path: Path) -> bytes:

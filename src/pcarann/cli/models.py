@@ -36,7 +36,7 @@ _SUCCESS = ("Optimization terminated successfully", "The loss is zero at the sta
     "--output",
     required=True,
     type=click.Path(path_type=Path),
-    help="Model file to write. Of existing files, model files alone are replaced.",
+    help="Model file to write. An existing file is replaced only if it is a model file.",
 )
 @force_option
 @click.option(
@@ -147,7 +147,7 @@ def fit(
     "--output",
     required=True,
     type=click.Path(path_type=Path),
-    help=".npz (or .npy, the mean alone) to write. Of existing files, .npz files of a prediction alone are replaced.",
+    help=".npz (or .npy, the mean alone) to write. An existing file is replaced only if it is a .npz of a prediction.",
 )
 @force_option
 @click.option("--std", is_flag=True, help="Also write the standard deviation of the members.")
@@ -241,7 +241,7 @@ def evaluate(
     "--output",
     type=click.Path(path_type=Path),
     default=None,
-    help="Model file to write. Of existing files, model files alone are replaced.  [default: MODEL]",
+    help="Model file to write. An existing file is replaced only if it is a model file.  [default: MODEL]",
 )
 @force_option
 @json_option
@@ -264,7 +264,7 @@ def calibrate(model: Path, data: Source, output: Path | None, force: bool, as_js
     "--output",
     type=click.Path(path_type=Path),
     default=None,
-    help="Model file to write. Of existing files, model files alone are replaced.  [default: MODEL]",
+    help="Model file to write. An existing file is replaced only if it is a model file.  [default: MODEL]",
 )
 @force_option
 @json_option
@@ -327,7 +327,7 @@ def model_facts(model: Any) -> dict[str, Any]:
     if fitted.refinement and not fitted.refinement.message.startswith(_SUCCESS):
         facts["refinement"] = fitted.refinement.message
     if (report := getattr(model, "fit_report_", None)) is not None:
-        facts |= {"validation_error": report.relative_error, "validation_r2": report.r2}
+        facts |= {"validation_error": float(report.relative_error), "validation_r2": float(report.r2)}
     return facts
 
 

@@ -119,7 +119,7 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _key_option(name: str, about: str) -> Callable[..., Any]:
-    return click.option(f"--{name}", multiple=True, default=[name], show_default=name, callback=once, help=about)
+    return click.option(f"--{name}", multiple=True, default=[name], show_default=True, callback=once, help=about)
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")

@@ -17,7 +17,9 @@ from pcarann.files import check_target
 
 __all__ = ["check_folder", "check_output", "check_picture", "force_option"]
 
-force_option = click.option("--force", is_flag=True, help="Replace an existing file, whatever it holds.")
+force_option = click.option(
+    "--force", is_flag=True, help="Replace an existing file whatever it holds, unless this command reads it."
+)
 
 
 def check_output(output: Path, kind: Kind, force: bool, sources: Iterable[Path] = ()) -> None:
@@ -39,7 +41,7 @@ def check_picture(output: Path, option: str, force: bool, sources: Iterable[Path
 
 def check_folder(folder: Path) -> None:
     """Refuse a folder that cannot be made since there is a file in its place, or on the way to it."""
-    for place in (folder, *folder.absolute().parents):
+    for place in (folder, *folder.parents):
         if place.exists() and not place.is_dir():
             raise NotADirectoryError(f"{place} is a file: name a folder to write into.")
 
