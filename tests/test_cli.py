@@ -1,11 +1,17 @@
 import json
+import os
+from dataclasses import dataclass, replace
 
+import h5py
 import numpy as np
 import pytest
+import xarray
 from click.testing import CliRunner
+from rich.console import Console
 
-from pcarann import load
+from pcarann import PCARaNN, load
 from pcarann.cli import main
+from pcarann.cli.output import show
 from pcarann.metrics import relative_l2
 
 
@@ -125,7 +131,7 @@ def test_describe_says_what_is_in_a_file(folder, what):
         (["fit", "train.npz", "-o", "train.npz"], "is being read"),
         (["fit", "train.npz", "-o", "none/m"], "no folder"),
         (["fit", "train.npz", "-o", "m", "--device", "abacus"], "device"),
-        (["describe", "none"], "no model file none"),
+        (["describe", "none"], "no file none"),
         (["describe", "notes.txt"], "not a pcarann model file"),
         (["predict", "notes.txt", "test.npz", "-o", "x.npz"], "not a pcarann model file"),
         (["fit", "notes.txt", "-o", "m"], "ending"),
@@ -172,3 +178,319 @@ def test_generate_refuses_a_file_it_cannot_write(folder, arguments):
     result = CliRunner().invoke(main, ["generate", "burgers", "-n", "2", *arguments])
     assert result.exit_code in (1, 2)
     assert "x." in result.stderr or ".npz" in result.stderr
+
+
+# What -o may replace
+
+SMALL = ("--components", "0.99", "--widths", "20,10", "--members", "1", "--scales", "energy")
+
+
+def contents(folder):
+    """Every file below a folder, by its path, with its bytes."""
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def arrays(folder, pairs):
+    """A .npy file of inputs, one of outputs, and other ways to spell the latter."""
+    np.save("a.npy", pairs.inputs[:80])
+    np.save("u.npy", pairs.outputs[:80])
+    (folder / "sub").mkdir()
+    os.symlink("u.npy", "symbolic.npy")
+    os.symlink(folder, "sub/up")
+    os.link("u.npy", "hard.npy")
+    return folder
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]], ids=["", "force"])
+@pytest.mark.parametrize("output", ["u.npy", "./sub/../u.npy", "sub/up/u.npy", "symbolic.npy", "hard.npy", "a.npy"])
+@pytest.mark.parametrize("outputs", ["u.npy", "u.npy[0:80]", "symbolic.npy", "hard.npy[:]"])
+def test_fit_never_replaces_a_file_it_reads(arrays, output, outputs, force):
+    before = contents(arrays)
+    refused = run("fit", "a.npy", "--outputs", outputs, "-o", output, *SMALL, *force, code=1)
+    assert "is being read" in refused.stderr
+    assert contents(arrays) == before
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]], ids=["", "force"])
+@pytest.mark.parametrize("output", ["data.zarr/model", "data.zarr/inputs/zarr.json", "link.zarr/model", "in/model"])
+def test_fit_never_writes_into_a_zarr_store_it_reads(folder, pairs, output, force):
+    fields = {"inputs": (("s", "x"), pairs.inputs[:50]), "outputs": (("s", "c", "x"), pairs.outputs[:50])}
+    xarray.Dataset(fields).to_zarr("data.zarr", consolidated=False)
+    os.symlink("data.zarr", "link.zarr")
+    os.symlink("data.zarr/inputs", "in")
+    before = contents(folder)
+    assert "is being read" in run("fit", "data.zarr", "-o", output, *force, *SMALL, code=1).stderr
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]], ids=["", "force"])
+@pytest.mark.parametrize("output", ["model.npz", "test.npz", "hard.npz", "link.npz"])
+def test_predict_never_replaces_its_model_or_its_data(folder, output, force):
+    run("fit", "train.npz", "-o", "model.npz", *SMALL)
+    os.link("model.npz", "hard.npz")
+    os.symlink("model.npz", "link.npz")
+    before = contents(folder)
+    assert "is being read" in run("predict", "model.npz", "test.npz", "-o", output, *force, code=1).stderr
+    assert contents(folder) == before
+
+
+def test_predict_never_replaces_outputs_that_it_was_told_of(arrays):
+    run("fit", "a.npy", "--outputs", "u.npy", "-o", "model", *SMALL)
+    before = contents(arrays)
+    refused = run("predict", "model", "a.npy", "--outputs", "u.npy[:5]", "-o", "u.npy", code=1)
+    assert "is being read" in refused.stderr
+    assert contents(arrays) == before
+
+
+def test_a_key_that_is_also_the_name_of_a_file_is_not_taken_for_it(folder, pairs):
+    np.savez("keys.npz", inputs=pairs.inputs[:50], sol=pairs.outputs[:50])
+    run("fit", "keys.npz", "--outputs", "sol", "-o", "sol", *SMALL)
+    run("fit", "keys.npz", "--outputs", "sol", "-o", "sol", *SMALL)
+    assert load("sol").n_members == 1
+
+
+@pytest.mark.parametrize("command", [["fit"], ["calibrate", "model"], ["adapt", "model"]])
+def test_a_file_that_is_no_model_is_replaced_by_force_alone(folder, command):
+    run(*FIT)
+    before = contents(folder)
+    options = SMALL if command == ["fit"] else ()
+    refused = run(*command, "calibration.npz", "-o", "test.npz", *options, code=1)
+    assert refused.stderr == (
+        "Error: test.npz exists and is not evidently a pcarann model file: name another file, or add --force.\n"
+    )
+    assert contents(folder) == before
+    run(*command, "calibration.npz", "-o", "test.npz", "--force", *options)
+    assert load("test.npz").input_pca_.grid == (40,)
+
+
+def test_a_model_file_is_replaced_without_force(folder):
+    run(*FIT)
+    run(*FIT, "--seed", "7")
+    assert load("model").random_state == 7
+
+
+def test_a_model_file_that_is_damaged_is_replaced_too(folder):
+    run(*FIT)
+    (folder / "model").write_bytes((folder / "model").read_bytes()[:3000])
+    run(*FIT)
+    assert load("model").n_members == 3
+
+
+def test_a_foreign_safetensors_file_is_not_replaced(folder, pairs):
+    from safetensors.numpy import save_file
+
+    save_file({"x": np.ones(3)}, "weights", {"format": "pt"})
+    assert "not evidently a pcarann model" in run("fit", "train.npz", "-o", "weights", *SMALL, code=1).stderr
+
+
+def test_what_would_be_lost_is_seen_before_any_data_are_read(folder, pairs):
+    np.savez("bad.npz", inputs=pairs.inputs[:50] * np.nan, outputs=pairs.outputs[:50])
+    assert "add --force" in run("fit", "bad.npz", "-o", "test.npz", code=1).stderr
+
+
+def test_a_prediction_is_replaced_by_a_prediction(folder):
+    run(*FIT)
+    run("predict", "model", "test.npz", "-o", "found.npz")
+    run("predict", "model", "test.npz", "-o", "found.npz", "--std")
+    with np.load("found.npz") as found:
+        assert set(found) == {"mean", "std"}
+
+
+@pytest.mark.parametrize("output", ["data.npz", "mean.npy", "broken.npz", "wider.npz"])
+def test_other_arrays_are_replaced_by_a_prediction_by_force_alone(folder, pairs, output):
+    run(*FIT)
+    np.savez("data.npz", inputs=pairs.inputs)
+    np.save("mean.npy", pairs.inputs)
+    np.savez("wider.npz", mean=pairs.inputs, notes=np.ones(3))
+    (folder / "broken.npz").write_text("notes")
+    before = contents(folder)
+    assert "add --force" in run("predict", "model", "test.npz", "-o", output, code=1).stderr
+    assert contents(folder) == before
+    run("predict", "model", "test.npz", "-o", output, "--force")
+    with open(output, "rb") as file:
+        found = np.load(file)
+        mean = found if output.endswith(".npy") else found["mean"]
+    assert np.array_equal(mean, load("model").predict(pairs.inputs[250:]))
+
+
+@pytest.fixture
+def heat(folder, monkeypatch):
+    monkeypatch.setenv("PCARANN_CACHE", str(folder / "cache"))
+    return "generate", "backward_heat", "-n", "2", "-o"
+
+
+def test_generated_data_are_replaced_by_generated_data(heat):
+    run(*heat, "heat.npz")
+    run(*heat, "heat.npz", "--seed", "3")
+    with np.load("heat.npz") as found:
+        assert json.loads(str(found["about"]))["parameters"]["seed"] == 3
+
+
+def test_other_data_are_replaced_by_generated_data_by_force_alone(folder, heat):
+    before = contents(folder)
+    assert "not evidently data that generate wrote" in run(*heat, "test.npz", code=1).stderr
+    assert contents(folder) == before
+    run(*heat, "test.npz", "--force")
+    with np.load("test.npz") as found:
+        assert found["inputs"].shape[0] == 2
+
+
+def test_data_of_the_users_own_problem_are_not_taken_for_generated_data(heat, pairs):
+    from pcarann.problems import OperatorData
+
+    OperatorData(*pairs[:5], name="mine").save("mine.npz")
+    assert "add --force" in run(*heat, "mine.npz", code=1).stderr
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
+def test_a_picture_is_replaced_by_a_picture(folder, ending):
+    run(*FIT, "--linear")
+    run("describe", "model", "--picture", f"picture.{ending}")
+    run("describe", "model", "--picture", f"picture.{ending}")
+    assert (folder / f"picture.{ending}").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("command", [["demo", "-o"], ["describe", "model", "--picture"]])
+def test_what_is_no_picture_is_not_replaced_by_one(folder, command):
+    run(*FIT)
+    (folder / "notes.png").write_text("notes")
+    assert "not evidently a picture" in run(*command, "notes.png", code=1).stderr
+    assert (folder / "notes.png").read_text() == "notes"
+
+
+def test_a_picture_takes_the_place_of_anything_by_force(folder):
+    run(*FIT)
+    (folder / "notes.png").write_text("notes")
+    run("describe", "model", "--picture", "notes.png", "--force")
+    assert (folder / "notes.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_picture_never_takes_the_place_of_its_model(folder):
+    run("fit", "train.npz", "-o", "model.png", *SMALL)
+    before = contents(folder)
+    assert "is being read" in run("describe", "model.png", "--picture", "model.png", "--force", code=1).stderr
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize("output", ["notes", "notes/deeper"])
+def test_reproduce_refuses_a_file_for_a_folder_at_once(folder, output):
+    (folder / "notes").write_text("notes")
+    refused = run("reproduce", "darcy", "--quick", "-o", output, code=1)
+    assert refused.stderr == "Error: notes is a file: name a folder to write into.\n"
+    assert (folder / "notes").read_text() == "notes"
+
+
+def test_a_named_pipe_is_no_place_for_a_model(folder):
+    os.mkfifo("pipe")
+    refused = run("fit", "train.npz", "-o", "pipe", "--force", *SMALL, code=1)
+    assert refused.stderr == "Error: pipe is a named pipe: only a regular file can be replaced.\n"
+
+
+# What describe says
+
+
+def test_keys_of_data_are_printed_verbatim(folder):
+    names = ["hole_T", "u[bold]", ":smile:", "température", "a_key_" + 20 * "that_is_long_"]
+    with h5py.File("data.h5", "w") as file:
+        for name in names:
+            file[name] = np.ones(3)
+    said = run("describe", "data.h5").stdout
+    rows = [line.split("│")[1].strip() for line in said.splitlines() if "│" in line]
+    assert all(name in "".join(rows) for name in names)
+
+
+def test_a_key_of_netcdf_keeps_its_underscore(folder):
+    xarray.Dataset({"hole_T": ("s", np.ones(3))}).to_netcdf("data.nc", engine="h5netcdf")
+    assert "hole_T" in run("describe", "data.nc").stdout
+
+
+def test_a_key_cannot_steer_the_terminal(folder):
+    with h5py.File("data.h5", "w") as file:
+        file["\x1b[2Jgone"] = np.ones(3)
+    assert "\\x1b[2Jgone" in run("describe", "data.h5").stdout
+
+
+@pytest.mark.parametrize("command", [["describe", "flow.vtu"], ["fit", "flow.vtu", "-o", "m"]])
+def test_a_mesh_is_not_called_a_broken_model(folder, command):
+    (folder / "flow.vtu").write_text('<VTKFile type="UnstructuredGrid">')
+    assert run(*command, code=1).stderr == (
+        "Error: flow.vtu is a mesh (VTU), and meshes are not read yet: convert it to .npz or .nc.\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "notes", "case"])
+def test_describe_says_which_files_it_knows(folder, name):
+    (folder / "case").mkdir()
+    (folder / "notes").write_text("notes")
+    (folder / "notes.txt").write_text("notes")
+    refused = run("describe", name, code=1)
+    assert f"{name} is not a pcarann model file, nor data with an ending that is known: .npz, .npy" in refused.stderr
+
+
+@pytest.mark.parametrize("name", ["model.npz", "model.vtu", "модель"])
+def test_a_model_is_known_by_its_content_whatever_its_name(folder, name):
+    run("fit", "train.npz", "-o", name, *SMALL)
+    assert json.loads(run("describe", name, "--json").stdout)["members"] == 1
+
+
+def test_describe_gives_the_size_of_a_model_in_words_and_its_largest_parts(folder):
+    run(*FIT)
+    facts = json.loads(run("describe", "model", "--json").stdout)
+    assert facts["bytes"] == os.path.getsize("model")
+    assert facts["size"] == f"{facts['bytes'] / 1000:.0f} kB"
+    readouts = [member.readout for member in load("model")._fitted.ensemble.members]
+    assert facts["largest_parts"][0] == f"readouts {np.stack(readouts).nbytes / 1000:.0f} kB"
+
+
+@pytest.mark.parametrize("option", ["inputs", "outputs"])
+def test_a_key_that_is_given_twice_is_refused(folder, option):
+    refused = run("fit", "train.npz", f"--{option}", "coeff", f"--{option}", "sol", "-o", "m", code=1)
+    assert refused.stderr == (f"Error: --{option} was given 2 times: several {option} are not supported yet.\n")
+
+
+# What fit says
+
+
+@dataclass
+class Report:
+    useless: bool
+    relative_error: float = 0.031
+    r2: float = 0.9987
+
+    def __str__(self):
+        return "The error on held-out samples is 3.1 % [of their size]."
+
+
+@pytest.mark.parametrize("useless", [False, True])
+def test_fit_says_how_good_the_model_is(folder, monkeypatch, useless):
+    always = property(lambda model: Report(useless), lambda model, other: None)  # whatever fit found itself
+    monkeypatch.setattr(PCARaNN, "fit_report_", always, raising=False)
+    monkeypatch.setattr("pcarann.cli.output.errors", Console(stderr=True, force_terminal=True))
+    result = run(*FIT, "--json")
+    facts = json.loads(result.stdout)
+    assert (facts["validation_error"], facts["validation_r2"]) == (0.031, 0.9987)
+    assert "is 3.1 % [of their size]." in result.stderr.replace("\x1b[0m", "")
+    assert ("\x1b[1;31mThe error" in result.stderr) is useless
+
+
+def test_fit_prints_no_raw_losses(folder):
+    said = run(*FIT).stdout
+    assert "validation loss" not in said
+    assert "terminated successfully" not in said
+
+
+def test_a_refinement_that_failed_is_told(folder):
+    run(*FIT)
+    model = load("model")
+    failed = replace(model._fitted.refinement, message="Maximum number of iterations has been exceeded.")
+    model._fitted = replace(model._fitted, refinement=failed)
+    model.save("model")
+    assert json.loads(run("describe", "model", "--json").stdout)["refinement"] == failed.message
+
+
+def test_a_rank_that_was_not_computed_is_said_to_be_so(capsys):
+    show({"rank": None}, False, "model")
+    assert "not computed" in capsys.readouterr().out
+    show({"rank": None}, True, "model")
+    assert json.loads(capsys.readouterr().out) == {"rank": None}

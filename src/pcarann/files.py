@@ -1,7 +1,8 @@
 """Files that are whole or not there.
 
 Writing goes to an unnamed or temporary file in the same folder, which replaces the old file in one step when it is
-complete and on disk: a crash at any moment leaves the old file whole.
+complete and on disk: a crash at any moment leaves the old file whole. The new file has the permissions of the old one,
+and what is not a regular file, or is read-only, is never replaced.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -16,16 +18,33 @@ from typing import BinaryIO
 __all__ = ["atomic_writer", "check_target"]
 
 
+_OTHERS = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+
+
 def check_target(path: str | os.PathLike[str]) -> Path:
     """Return the file that a path leads to, or say in one sentence why none can be written there."""
     target = Path(os.path.realpath(path))
-    if target.is_dir():
-        raise IsADirectoryError(f"{target} is a folder: name a file in it.")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {target.parent} to write {target.name} into.")
+    _check_replaceable(path)
     if not os.access(target.parent, os.W_OK):
         raise PermissionError(f"The folder {target.parent} cannot be written to.")
     return target
+
+
+def _check_replaceable(path: str | os.PathLike[str]) -> None:
+    """Refuse what is there already, unless it is a regular file that may be written to."""
+    old = _status(path)
+    if old is None:
+        return
+    if stat.S_ISDIR(old.st_mode):
+        raise IsADirectoryError(f"{os.fspath(path)} is a folder: name a file in it.")
+    if not stat.S_ISREG(old.st_mode):
+        kind = _OTHERS.get(stat.S_IFMT(old.st_mode), "something else")
+        raise OSError(f"{os.fspath(path)} is {kind}: only a regular file can be replaced.")
+    # The bits count for root too, whom the system would let write anything.
+    if not old.st_mode & 0o222 or not os.access(path, os.W_OK):
+        raise PermissionError(f"{os.fspath(path)} is read-only: make it writable, or name another file.")
 
 
 @contextlib.contextmanager
@@ -35,9 +54,10 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     Where the system has unnamed files, not even kill −9 leaves a trace beside the old file.
     """
     target = check_target(path)
-    draft = target.parent / f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}"
+    draft = target.parent / f".{target.name[:40]}.{os.getpid()}.{os.urandom(4).hex()}"
     try:
         with _draft_file(draft) as file:
+            _take_after(file.fileno(), _status(target))
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -48,6 +68,26 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         draft.unlink(missing_ok=True)
         raise
     _sync_folder(target.parent)
+
+
+def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
+    """Return what the system knows of the file that a path leads to, None where there is none."""
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+
+
+def _take_after(descriptor: int, old: os.stat_result | None) -> None:
+    """Give a new file the owner, group and permissions of the old one, each where the system allows it."""
+    if old is None or not hasattr(os, "fchmod"):
+        return
+    with contextlib.suppress(PermissionError):
+        os.fchown(descriptor, -1, old.st_gid)
+    with contextlib.suppress(PermissionError):
+        os.fchown(descriptor, old.st_uid, -1)
+    with contextlib.suppress(PermissionError):
+        os.fchmod(descriptor, old.st_mode & 0o777)
 
 
 def _draft_file(draft: Path) -> BinaryIO:

@@ -3,24 +3,27 @@
 import importlib
 import io
 import json
+import os
 import pickle
 import struct
 import tracemalloc
 import zipfile
+from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 import scipy.io
 import xarray
+import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pcarann.problems import DataFileError, read
-from pcarann.problems.readers import describe
+from pcarann.problems.readers import describe, files_read
 from pcarann.problems.selection import parse_index, select, slices
 
-FORMATS = (".npz", ".mat", "73.mat", ".h5", ".nc", "3.nc", ".zarr")
+FORMATS = (".npz", ".mat", "73.mat", ".h5", ".nc", "3.nc", ".zarr", "plain2.zarr", "plain3.zarr")
 
 
 def fields():
@@ -48,6 +51,10 @@ def write(folder, ending, a, u):
     elif ending == ".h5":
         with h5py.File(path, "w") as file:
             file["a"], file["u"] = a, u
+    elif ending.startswith("plain"):
+        group = zarr.open_group(path, mode="w", zarr_format=int(ending[5]))
+        group.create_array("a", data=a, chunks=(5, 4, 4))
+        group.create_array("u", data=u, chunks=(5, 4, 4, 2))
     else:
         dataset = xarray.Dataset({"a": (("s", "x", "y"), a), "u": (("s", "x", "y", "t"), u)})
         if ending == ".zarr":
@@ -114,7 +121,7 @@ def test_every_format_refuses_a_different_number_of_samples(tmp_path, ending):
         read(path, "a[:5]", "u")
 
 
-@pytest.mark.parametrize("ending", [e for e in FORMATS if e != ".zarr"])
+@pytest.mark.parametrize("ending", [e for e in FORMATS if not e.endswith(".zarr")])
 @pytest.mark.parametrize("content", [b"", b"<html>not found</html>", b"\x89HDF\r\n\x1a\n" + bytes(600), b"PK\x03\x04"])
 def test_a_file_that_is_something_else_is_refused(tmp_path, ending, content):
     path = tmp_path / f"data{ending}"
@@ -123,7 +130,7 @@ def test_a_file_that_is_something_else_is_refused(tmp_path, ending, content):
         read(path, "a", "u")
 
 
-@pytest.mark.parametrize("ending", [e for e in FORMATS if e != ".zarr"])
+@pytest.mark.parametrize("ending", [e for e in FORMATS if not e.endswith(".zarr")])
 def test_a_file_cut_short_is_refused(tmp_path, ending):
     path = write(tmp_path, ending, *fields())
     path.write_bytes(path.read_bytes()[:-2000])
@@ -516,6 +523,90 @@ def test_a_zarr_store_with_a_symbolic_link_is_refused(tmp_path):
     (store / "link").symlink_to(tmp_path)
     with pytest.raises(DataFileError, match="is a symbolic link"):
         read(store, "a", "u")
+
+
+def test_an_array_deep_in_a_zarr_store_is_read_by_its_path(tmp_path):
+    group = zarr.open_group(tmp_path / "data.zarr", mode="w").create_group("run/one")
+    group.create_array("u", data=fields()[0])
+    assert np.array_equal(read(tmp_path / "data.zarr", "run/one/u", None)[0], fields()[0])
+
+
+def test_a_zarr_store_that_is_one_array_has_the_name_of_its_folder(tmp_path):
+    zarr.save(tmp_path / "data.zarr", fields()[0])
+    assert np.array_equal(read(tmp_path / "data.zarr", "data[2:5]", None)[0], fields()[0][2:5])
+
+
+def test_a_zarr_bomb_without_named_dimensions_is_refused(tmp_path):
+    group = zarr.open_group(tmp_path / "data.zarr", mode="w")
+    group.create_array("inputs", shape=(10**6, 10**6), chunks=(100, 100), dtype="f8")
+    with pytest.raises(DataFileError, match="would unpack"):
+        read(tmp_path / "data.zarr", "inputs", None)
+
+
+def test_of_a_zarr_store_without_named_dimensions_only_the_chunks_wanted_are_read(tmp_path):
+    path = write(tmp_path, "plain3.zarr", *fields())
+    for chunk in (path / "a" / "c" / "1").rglob("*"):
+        if chunk.is_file():
+            chunk.write_bytes(b"damaged")
+    assert np.array_equal(read(path, "a[:5]", None)[0], fields()[0][:5])
+    with pytest.raises(DataFileError, match="cannot be read"):
+        read(path, "a", None)
+
+
+def test_a_pickle_codec_without_named_dimensions_is_refused_unread(tmp_path):
+    store = tmp_path / "data.zarr"
+    (store / "x").mkdir(parents=True)
+    (store / ".zgroup").write_text('{"zarr_format": 2}')
+    array = {"zarr_format": 2, "shape": [1], "chunks": [1], "dtype": "|O", "order": "C", "fill_value": None}
+    array |= {"compressor": None, "filters": [{"id": "pickle", "protocol": 5}]}
+    (store / "x" / ".zarray").write_text(json.dumps(array))
+    (store / "x" / "0").write_bytes(pickle.dumps(Trap(tmp_path / "sprung")))
+    with pytest.raises(DataFileError, match="could run code"):
+        read(store, "x", None)
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_packed_numbers_without_named_dimensions_are_not_taken_as_they_lie(tmp_path):
+    group = zarr.open_group(tmp_path / "data.zarr", mode="w")
+    group.create_array("inputs", data=np.ones((3, 2), "i2")).attrs["scale_factor"] = 0.01
+    with pytest.raises(DataFileError, match=r"\[inputs\] is packed \(scale_factor\)"):
+        read(tmp_path / "data.zarr", "inputs", None)
+
+
+def test_a_pipe_in_a_zarr_store_is_refused(tmp_path):
+    store = write(tmp_path, "plain3.zarr", *fields())
+    os.mkfifo(store / "b")
+    with pytest.raises(DataFileError, match="b is not a regular file"):
+        read(store, "a", "u")
+
+
+@pytest.mark.parametrize("name", ["flow.vtu", "flow.VTK", "flow.xdmf", "case.foam", "part.msh"])
+def test_a_mesh_is_called_a_mesh(tmp_path, name):
+    (tmp_path / name).write_text('<VTKFile type="UnstructuredGrid">')
+    with pytest.raises(DataFileError, match=r"is a mesh \(\w+\), and meshes are not read yet: convert it to"):
+        describe(tmp_path / name)
+
+
+def test_a_file_without_an_ending_is_said_to_have_none(tmp_path):
+    (tmp_path / "data").write_text("1,2,3")
+    with pytest.raises(DataFileError, match=r"data has no ending: \.npz, .* can be read"):
+        read(tmp_path / "data")
+
+
+def test_the_files_that_are_read_are_those_without_their_index(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.npy", "u.npy"):
+        np.save(name, np.ones((3, 2)))
+    assert files_read("a.npy", "u.npy[0:2]") == (Path("a.npy"), Path("u.npy"))
+    assert files_read("a.npy", "outputs") == (Path("a.npy"), Path("a.npy"))
+    assert files_read("data.npz", "u.npy") == (Path("data.npz"),)
+
+
+@pytest.mark.parametrize("ending", [".npz", ".npy", ".mat", ".h5", ".nc"])
+def test_a_named_pipe_is_not_waited_for(tmp_path, ending):
+    os.mkfifo(tmp_path / f"data{ending}")
+    with pytest.raises(DataFileError, match="is not a regular file"):
+        read(tmp_path / f"data{ending}")
 
 
 def test_a_large_array_is_described_without_its_numbers(tmp_path):

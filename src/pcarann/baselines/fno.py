@@ -4,7 +4,7 @@
     vₗ₊₁ = σ(Wₗ vₗ + bₗ + 𝓕⁻¹(Rₗ · 𝓕 vₗ))           L Fourier layers; no σ = GELU after the last
     u = Q₂ σ(Q₁ v_L)                                projection, at each point
 
-R holds one complex matrix for each of the lowest modes, |k₁| ≤ m₁ and 0 ≤ k₂ < m₂ (the rest follow since v is
+R holds one complex matrix for each of the lowest modes, −m₁ ≤ k₁ < m₁ and 0 ≤ k₂ < m₂ (the rest follow since v is
 real); 𝓕 is scaled by the number of points, so that the same weights act on any finer grid. An axis that is not
 periodic is extended by zeros before the Fourier layers, and cut back after.
 

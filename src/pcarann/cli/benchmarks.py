@@ -16,7 +16,7 @@ from rich.table import Table
 
 from pcarann.cli.options import PROBLEMS, device_option, duration, json_option
 from pcarann.cli.output import errors
-from pcarann.files import check_target
+from pcarann.cli.targets import check_folder, check_picture, force_option
 
 __all__ = ["demo", "reproduce"]
 
@@ -28,17 +28,16 @@ __all__ = ["demo", "reproduce"]
     default="demo.png",
     show_default=True,
     type=click.Path(path_type=Path),
-    help="Picture to write: .png, .svg or .pdf.",
+    help="Picture to write: .png, .svg or .pdf. An existing file is replaced only if it is a picture.",
 )
+@force_option
 @json_option
-def demo(output: Path, as_json: bool) -> None:
+def demo(output: Path, force: bool, as_json: bool) -> None:
     """Show the whole story on Burgers' equation: data, fit, error, intervals, an online update, a picture."""
     from pcarann.benchmark.demo import run_demo
     from pcarann.benchmark.figures import demo_figure
 
-    if output.suffix not in (".png", ".svg", ".pdf"):
-        raise click.UsageError("-o must end in .png, .svg or .pdf.")
-    check_target(output)
+    check_picture(output, "-o", force)
     found = run_demo(lambda message: errors.print(f"[dim]{message} …[/dim]"), verbose=True)
     demo_figure(found, output)
     if as_json:
@@ -120,6 +119,7 @@ def reproduce(context: click.Context, /, problem: str, output: Path, best: bool,
     _check_combination(context, best, baselines)
     names = PROBLEMS if problem == "all" else (problem,)
     records = output / "records"
+    check_folder(records)
     if best:
         del options["repeats"]
     if not baselines:

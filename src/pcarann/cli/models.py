@@ -9,9 +9,9 @@ from typing import Any
 import click
 import numpy as np
 
+from pcarann.cli.kinds import MODEL, PREDICTION
 from pcarann.cli.options import (
     Source,
-    check_output,
     data_options,
     device_option,
     duration,
@@ -20,15 +20,25 @@ from pcarann.cli.options import (
     model_argument,
     number_or_pair,
 )
-from pcarann.cli.output import busy, show
+from pcarann.cli.output import busy, say, show
+from pcarann.cli.targets import check_output, force_option
 from pcarann.files import atomic_writer
 
 __all__ = ["adapt", "calibrate", "evaluate", "fit", "model_facts", "predict"]
 
+_SUCCESS = ("Optimization terminated successfully", "The loss is zero at the start")  # scipy's words, and our own
+
 
 @click.command()
 @data_options
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Model file to write.")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Model file to write. An existing file is replaced only if it is a model file.",
+)
+@force_option
 @click.option(
     "--components",
     default="100",
@@ -79,6 +89,7 @@ __all__ = ["adapt", "calibrate", "evaluate", "fit", "model_facts", "predict"]
 def fit(
     data: Source,
     output: Path,
+    force: bool,
     components: Any,
     widths: Any,
     members: int,
@@ -98,7 +109,7 @@ def fit(
     """Fit a surrogate to DATA and write it to a model file."""
     from pcarann.operator import PCARaNN
 
-    check_output(output, data)
+    check_output(output, MODEL, force, data.files())
     a, u = data.pair()
     if auto:
         model = PCARaNN.auto(a, u, budget=budget, random_state=seed, device=device, verbose=True)
@@ -121,6 +132,8 @@ def fit(
     model.verbose = False
     model.save(output)
     facts = {**model_facts(model), "file": str(output)}
+    if (report := getattr(model, "fit_report_", None)) is not None:
+        say(str(report), alarming=report.useless)
     if auto:
         facts["chosen"] = str(model.auto_report_)
     show(facts, as_json, f"Fitted to {len(a)} samples")
@@ -134,8 +147,9 @@ def fit(
     "--output",
     required=True,
     type=click.Path(path_type=Path),
-    help=".npz (or .npy, the mean alone) to write.",
+    help=".npz (or .npy, the mean alone) to write. An existing file is replaced only if it is a .npz of a prediction.",
 )
+@force_option
 @click.option("--std", is_flag=True, help="Also write the standard deviation of the members.")
 @click.option("--alpha", type=float, default=None, help="Also write intervals of level 1 − alpha.")
 @click.option("--method", type=click.Choice(["sample", "pooled", "simultaneous"]), default="sample", show_default=True)
@@ -145,6 +159,7 @@ def predict(
     model: Path,
     data: Source,
     output: Path,
+    force: bool,
     std: bool,
     alpha: float | None,
     method: Any,
@@ -154,7 +169,7 @@ def predict(
     """Predict the output fields of the inputs in DATA."""
     if output.suffix not in (".npz", ".npy") or (output.suffix == ".npy" and (std or alpha is not None)):
         raise click.UsageError("-o must end in .npz, or in .npy where the mean alone is written.")
-    check_output(output, data, model)
+    check_output(output, PREDICTION, force, [model, *data.files()])
     fitted = load_surrogate(model, device)
     a = data.fields()
     start = time.perf_counter()
@@ -226,12 +241,13 @@ def evaluate(
     "--output",
     type=click.Path(path_type=Path),
     default=None,
-    help="Model file to write.  [default: MODEL]",
+    help="Model file to write. An existing file is replaced only if it is a model file.  [default: MODEL]",
 )
+@force_option
 @json_option
-def calibrate(model: Path, data: Source, output: Path | None, as_json: bool) -> None:
+def calibrate(model: Path, data: Source, output: Path | None, force: bool, as_json: bool) -> None:
     """Calibrate the intervals of MODEL on samples that were used for nothing else."""
-    check_output(output or model, data)
+    check_output(output or model, MODEL, force or output is None, data.files())
     fitted = load_surrogate(model)
     a, u = data.pair()
     with busy(f"Calibrating on {len(a)} samples"):
@@ -248,14 +264,15 @@ def calibrate(model: Path, data: Source, output: Path | None, as_json: bool) -> 
     "--output",
     type=click.Path(path_type=Path),
     default=None,
-    help="Model file to write.  [default: MODEL]",
+    help="Model file to write. An existing file is replaced only if it is a model file.  [default: MODEL]",
 )
+@force_option
 @json_option
-def adapt(model: Path, data: Source, output: Path | None, as_json: bool) -> None:
+def adapt(model: Path, data: Source, output: Path | None, force: bool, as_json: bool) -> None:
     """Adapt the readout of MODEL to new samples by recursive least squares."""
     from pcarann.metrics import relative_l2
 
-    check_output(output or model, data)
+    check_output(output or model, MODEL, force or output is None, data.files())
     fitted = load_surrogate(model)
     a, u = data.pair()
     with busy(f"Adapting to {len(a)} samples"):
@@ -307,9 +324,10 @@ def model_facts(model: Any) -> dict[str, Any]:
         facts["channel_shares"] = [float(share) for share in model.sensitivity_.channels]
     if model.symmetry is not None:
         facts["symmetry"] = repr(model.symmetry)
-    if fitted.refinement:
+    if fitted.refinement and not fitted.refinement.message.startswith(_SUCCESS):
         facts["refinement"] = fitted.refinement.message
-        facts["validation_loss"] = [fitted.refinement.start_loss, fitted.refinement.loss]
+    if (report := getattr(model, "fit_report_", None)) is not None:
+        facts |= {"validation_error": float(report.relative_error), "validation_r2": float(report.r2)}
     return facts
 
 

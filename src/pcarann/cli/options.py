@@ -10,12 +10,9 @@ from typing import Any
 
 import click
 
-from pcarann.files import check_target
-
 __all__ = [
     "PROBLEMS",
     "Source",
-    "check_output",
     "data_options",
     "device_option",
     "duration",
@@ -62,6 +59,13 @@ def strides(_: click.Context, option: click.Parameter, text: str | None) -> tupl
     return parts[0] if len(parts) == 1 else parts
 
 
+def once(_: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> str:
+    """Take the one text of an option, which click would otherwise take from its last appearance."""
+    if len(texts) != 1:
+        raise ValueError(f"--{option.name} was given {len(texts)} times: several {option.name} are not supported yet.")
+    return texts[0]
+
+
 @dataclass(frozen=True)
 class Source:
     """What to read, and from where."""
@@ -83,6 +87,12 @@ class Source:
             raise ValueError(f"{self.path} holds inputs alone: name the .npy file of the outputs with --outputs.")
         return a, u
 
+    def files(self) -> tuple[Path, ...]:
+        """The files that are read."""
+        from pcarann.problems.readers import files_read
+
+        return files_read(self.path, self.outputs)
+
     def _read(self, outputs: str | None) -> tuple[Any, Any]:
         from pcarann.problems.readers import read
 
@@ -100,12 +110,16 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--stride", callback=strides, help="Keep every K-th grid point: K, or K1,K2,… by axis."),
         click.option("--samples", callback=sample_range, help="Range of samples to read, such as 0:1000."),
-        click.option("--outputs", default="outputs", show_default=True, help="Key, or .npy file, of the outputs."),
-        click.option("--inputs", default="inputs", show_default=True, help="Key of the inputs."),
+        _key_option("outputs", "Key, or .npy file, of the outputs."),
+        _key_option("inputs", "Key of the inputs."),
         click.argument("data", type=click.Path(path_type=Path)),
     ):
         decorated = option(decorated)
     return decorated
+
+
+def _key_option(name: str, about: str) -> Callable[..., Any]:
+    return click.option(f"--{name}", multiple=True, default=[name], show_default=True, callback=once, help=about)
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -131,11 +145,3 @@ def number_or_pair(_: click.Context, option: click.Parameter, text: str | None) 
     except ValueError:
         raise click.BadParameter(f"{text!r} is not a number or a pair of numbers.", param=option) from None
     return parts[0] if len(parts) == 1 else parts
-
-
-def check_output(output: Path, data: Source, *models: Path) -> None:
-    """Refuse, before any work is done, a file that cannot be written or that is being read."""
-    check_target(output)
-    for source in (data.path, Path(data.outputs), *models):
-        if output.exists() and source.exists() and output.samefile(source):
-            raise ValueError(f"{output} is being read: name another file with -o.")

@@ -16,10 +16,16 @@ from typing import Any
 from pcarann.problems.formats import Arrays, Stored
 from pcarann.problems.selection import DataFileError, nonfinite, parse_key, select
 
-__all__ = ["ENDINGS", "DataFileError", "describe", "open_arrays", "read"]
+__all__ = ["ENDINGS", "MESHES", "DataFileError", "describe", "files_read", "open_arrays", "read"]
 
 ENDINGS = (".npz", ".npy", ".mat", ".h5", ".hdf5", ".nc", ".zarr")
 """Endings of the files that can be read"""
+
+MESHES = (
+    *(".vtu", ".vtk", ".vtp", ".vts", ".vtr", ".vti", ".vtm", ".pvtu", ".pvd", ".vtkhdf"),
+    *(".xdmf", ".xmf", ".msh", ".foam", ".cgns", ".exo", ".med", ".stl"),
+)
+"""Endings of meshes, which are told apart to say that they cannot be read yet"""
 
 _SMALL = 1 << 26  # bytes up to which `describe` looks at the numbers
 
@@ -54,6 +60,24 @@ def read(
     return found[0], found[1]
 
 
+def files_read(path: str | os.PathLike[str], outputs: str | None) -> tuple[Path, ...]:
+    """Return the files, or the folder, that `read` would open: nobody should write there."""
+    path = Path(path)
+    return (path, _npy_outputs(path, outputs)[0]) if path.suffix.lower() == ".npy" else (path,)
+
+
+def _check_ending(path: Path) -> str:
+    """Return the ending of a data file in lower case; refuse one that is not known, and say which are."""
+    ending = path.suffix.lower()
+    if ending in MESHES:
+        kind = ending[1:].upper()
+        raise DataFileError(f"{path} is a mesh ({kind}), and meshes are not read yet: convert it to .npz or .nc.")
+    if ending not in ENDINGS:
+        found = f"the unknown ending {path.suffix!r}" if ending else "no ending"
+        raise DataFileError(f"{path} has {found}: {', '.join(ENDINGS)} can be read.")
+    return ending
+
+
 def describe(path: str | os.PathLike[str]) -> dict[str, str]:
     """Return the name of every array in a file with its shape and type, and with its range where it is small."""
     with open_arrays(path) as arrays:
@@ -67,8 +91,10 @@ def open_arrays(path: str | os.PathLike[str]) -> Iterator[Arrays]:
     if not path.exists():
         raise DataFileError(f"There is no data file {path}.")
     opener = _opener(path)
-    if path.is_dir() != (path.suffix.lower() == ".zarr"):
-        raise DataFileError(f"{path} is {'a folder' if path.is_dir() else 'not a folder'}: it cannot be read.")
+    if path.suffix.lower() == ".zarr" and not path.is_dir():
+        raise DataFileError(f"{path} is not a folder: it cannot be read.")
+    if path.suffix.lower() != ".zarr" and not path.is_file():
+        raise DataFileError(f"{path} is {'a folder' if path.is_dir() else 'not a regular file'}: it cannot be read.")
     try:
         with opener(path) as arrays:
             yield arrays
@@ -86,10 +112,8 @@ def _opener(path: Path) -> Callable[[Path], AbstractContextManager[Arrays]]:
     from pcarann.problems.formats.netcdf import open_netcdf, open_zarr
     from pcarann.problems.formats.npz import open_npy, open_npz
 
-    if path.suffix.lower() not in ENDINGS:
-        raise DataFileError(f"{path} has the ending {path.suffix!r}: {', '.join(ENDINGS)} can be read.")
     openers = (open_npz, open_npy, open_mat, open_hdf5, open_hdf5, open_netcdf, open_zarr)
-    return dict(zip(ENDINGS, openers, strict=True))[path.suffix.lower()]
+    return dict(zip(ENDINGS, openers, strict=True))[_check_ending(path)]
 
 
 def _fields(path: Path, key: str | None, samples: slice | None, stride: Any) -> Any:

@@ -1,8 +1,8 @@
 """netCDF and zarr, through xarray, which applies offsets, scales and fill values (these become NaN).
 
 Both are read lazily. A netCDF 4 file is HDF5 and is held to the same rule: nothing in it may lead out of it. A zarr
-store may name a codec that unpickles what it reads, which would run code: such a store is refused unread, and so is
-one with symbolic links.
+store that does not name its dimensions, as xarray wants, is read by zarr itself, as it is. A store may name a codec
+that unpickles what it reads, which would run code: such a store is refused unread, and so is one with symbolic links.
 """
 
 from __future__ import annotations
@@ -41,10 +41,35 @@ def open_netcdf(path: Path) -> Iterator[Arrays]:
 @contextlib.contextmanager
 def open_zarr(path: Path) -> Iterator[Arrays]:
     """Give the variables in the root group of a zarr store, which is a folder."""
-    require("zarr", path)
+    zarr = require("zarr", path)
     size = _inspect_store(path)
-    with _opened(path, size, engine="zarr", consolidated=False) as arrays:
-        yield arrays
+    with contextlib.ExitStack() as stack:
+        try:
+            arrays = stack.enter_context(_opened(path, size, engine="zarr", consolidated=False))
+        except (KeyError, zarr.errors.ContainsArrayError):  # what xarray raises where dimensions have no names
+            arrays = {}
+        yield arrays or _unnamed(zarr, path, size)
+
+
+def _unnamed(zarr: Any, path: Path, size: int) -> Arrays:
+    """Return all arrays of a zarr store by their path in it; one that is the whole store has the name of the folder."""
+    root = zarr.open(path, mode="r", use_consolidated=False)
+    members = root.members(max_depth=None) if isinstance(root, zarr.Group) else [(path.stem, root)]
+    found = {name: item for name, item in sorted(members) if isinstance(item, zarr.Array)}
+    return {name: partial(_zarr_array, item, size, f"{path}[{name}]") for name, item in found.items()}
+
+
+def _zarr_array(array: Any, size: int, where: str) -> Stored:
+    if packed := {"scale_factor", "add_offset"} & set(array.attrs):
+        raise DataFileError(
+            f"{where} is packed ({', '.join(sorted(packed))}) but names no dimensions: store it plainly."
+        )
+
+    def read(selection: Selection) -> np.ndarray[Any, Any]:
+        _refuse_swelling(selection, array.dtype, size, where)
+        return np.asarray(array[slices(selection)])
+
+    return Stored(tuple(array.shape), np.dtype(array.dtype), where, read)
 
 
 @contextlib.contextmanager
@@ -59,11 +84,15 @@ def _opened(path: Path, size: int, **options: Any) -> Iterator[Arrays]:
 
 def _variable(variable: Any, size: int, where: str) -> Stored:
     def read(selection: Selection) -> np.ndarray[Any, Any]:
-        wanted = math.prod(len(part) for part in selection if isinstance(part, range)) * variable.dtype.itemsize
-        refuse_bomb(wanted, size, where)
+        _refuse_swelling(selection, variable.dtype, size, where)
         return np.array(variable[slices(selection)].values)  # a copy: the file is closed before it is used
 
     return Stored(tuple(variable.shape), np.dtype(variable.dtype), where, read)
+
+
+def _refuse_swelling(selection: Selection, dtype: np.dtype[Any], size: int, where: str) -> None:
+    wanted = math.prod(len(part) for part in selection if isinstance(part, range)) * dtype.itemsize
+    refuse_bomb(wanted, size, where)
 
 
 def _inspect_store(path: Path) -> int:
@@ -74,6 +103,8 @@ def _inspect_store(path: Path) -> int:
             item = Path(folder, name)
             if item.is_symlink():
                 raise DataFileError(f"{item} is a symbolic link, which is not followed.")
+            if not (item.is_dir() or item.is_file()):
+                raise DataFileError(f"{item} is not a regular file: the store is not read.")
             if name in (".zarray", ".zmetadata", "zarr.json") and _pickles(json.loads(item.read_bytes())):
                 raise DataFileError(f"{item} names a codec that unpickles objects, which could run code: not read.")
             size += item.stat().st_size
