@@ -50,7 +50,10 @@ class LeftOut:
 
     def aligned(self, latents: Any) -> Any:
         """The latents x with the signs of the PCA of all samples, whose (samples, components) latents these are."""
-        products = (self.scores * latents[self.others][:, : self.x.shape[1]]).sum(axis=0)
+        # Rows beyond the samples are copies of them under a symmetry.
+        mine = [i for i, row in enumerate(self.others) if row < len(latents)]
+        known = latents[[self.others[i] for i in mine]][:, : self.x.shape[1]]
+        products = (self.scores[mine] * known).sum(axis=0)
         return self.x * (1 - 2 * (products < 0))
 
 
@@ -82,7 +85,7 @@ def _few_samples(centred: Centred, gram: Array, vectors: Array, rows: list[int],
     across = across - xp.mean(across, axis=1)[:, None] - mean + level
     inner = inner - mean[:, None] - mean + level
     energies, basis = _leading(inner, taken(vectors, others))
-    x = across @ basis / xp.sqrt(energies)
+    x = across @ basis / xp.sqrt(xp.where(energies > 0, energies, xp.ones_like(energies)))
     return _made(rows, x, energies, own, others, range(len(others)), basis)
 
 

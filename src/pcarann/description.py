@@ -417,6 +417,8 @@ def _rebuild_features(
             raise ValueError("its landmarks are not among its samples")
         listed = [[int(i) for i in one] for one in rows]
         lengths = [float(length) for length in description["map"]["lengths"]]
+        if not all(0 < length < np.inf for length in lengths):
+            raise ValueError("its kernel has no length")
         return [
             KernelFeatures(k, tuple(one), taken(weighted, one), length, feature_map.latent)
             for k, (one, length) in enumerate(zip(listed, lengths, strict=True))

@@ -51,17 +51,18 @@ class Edge:
         """Possible error of each output value, (samples, values), for what lies outside; None where nothing does."""
         place = ensemble.place
         inside = [self._inside(x) for x in self._clipped_orbit(ensemble, inputs, orbit)]
-        moved = place.xp.linalg.vector_norm(orbit[0] - inside[0], axis=1)
-        moved = moved + place.xp.clip(residual - self.residual, min=0.0)
+        apart = [place.xp.linalg.vector_norm(a - b, axis=1) for a, b in zip(orbit, inside, strict=True)]
+        moved = sum(apart) / len(orbit) + place.xp.clip(residual - self.residual, min=0.0)
         outside = [int(i) for i in to_host(moved).nonzero()[0]]
         if not outside:
             return None
         x, x_c = ([taken(part, outside) for part in parts] for parts in (orbit, inside))
         found = self._changes(ensemble, x, x_c)
         found += taken(moved[:, None], outside) / self.size * self._spread_field(ensemble)
-        whole = place.zeros(orbit[0].shape[0], found.shape[1])
-        whole[place.xp.asarray(outside, device=place.device), :] = found
-        return whole
+        # Row i of what was found, or the row of zeros behind it.
+        row = {i: at for at, i in enumerate(outside)}
+        padded = place.xp.concat([found, place.zeros(1, found.shape[1])], axis=0)
+        return taken(padded, [row.get(i, len(outside)) for i in range(orbit[0].shape[0])])
 
     def _clipped_orbit(self, ensemble: Ensemble, inputs: Array, orbit: list[Array]) -> list[Array]:
         """The latents of inputs whose columns are taken back into their ranges."""
@@ -89,10 +90,11 @@ class Edge:
 
     def _spread_field(self, ensemble: Ensemble) -> Array:
         """Standard deviation of the training outputs at each value, (values,), as their modes hold it."""
-        pca = ensemble.output_pca
-        return (
-            ensemble.place.xp.linalg.vector_norm(pca.modes * pca.singular_values[:, None], axis=0) / self.samples**0.5
-        )
+        pca, group, xp = ensemble.output_pca, ensemble.group, ensemble.place.xp
+        squares = xp.sum((pca.modes * pca.singular_values[:, None]) ** 2, axis=0)[None, :] / self.samples
+        if group is not None:  # the same wherever a symmetry moves it; what moves with a sign has none as a square
+            squares = sum(xp.abs(group.move_outputs(squares, g)) for g in ensemble.averaged) / len(ensemble.averaged)
+        return xp.sqrt(squares)
 
 
 def _widened(low: Array, high: Array) -> tuple[Array, Array]:

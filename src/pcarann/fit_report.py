@@ -21,6 +21,8 @@ from pcarann.readout import ReadoutReport
 
 __all__ = ["FitReport"]
 
+_ROUNDING = 1e-24  # of the energy of fields, below which they are constant
+
 
 @dataclass(frozen=True)
 class FitReport:
@@ -47,7 +49,8 @@ class FitReport:
         sizes = xp.sum(outputs**2 if pca.weights is None else outputs**2 * pca.weights, axis=1)
         centred = float(xp.sum(y**2) + xp.sum(outside))
         errors = xp.sqrt(missed / xp.where(sizes > 0, sizes, 1.0))
-        r2 = 1 - float(xp.sum(missed)) / centred if centred else 1.0
+        varies = centred > _ROUNDING * float(xp.sum(sizes))
+        r2 = 1 - float(xp.sum(missed)) / centred if varies else 1.0
         return cls(float(xp.mean(errors)), r2, int(y.shape[0]), readout.solver, readout.rank, readout.ridge)
 
     @property

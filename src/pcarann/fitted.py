@@ -155,13 +155,23 @@ class Fitted:
         self, inputs: Array, orbit: list[Array], seen: Sight
     ) -> Iterator[tuple[slice, Array, Array, Array | None]]:
         """Yield (rows, μ, σ, δ) for blocks of encoded inputs: δ is a possible error outside the data, None inside."""
-        residual = self.ensemble.place.put(np.linalg.norm(seen.residual, axis=1))
+        residual = self.orbit_residual(inputs, orbit, seen)
         for rows, mean, std in self.ensemble.field_blocks(orbit):
             beyond = None
             if self.edge is not None:
                 parts = [x[rows, :] for x in orbit]
                 beyond = self.edge.beyond(self.ensemble, inputs[rows, :], parts, residual[rows])
             yield rows, mean, std, beyond
+
+    def orbit_residual(self, inputs: Array, orbit: list[Array], seen: Sight) -> Array:
+        """What the modes miss of encoded inputs, (samples,), on average over their orbit: it moves as the inputs do."""
+        ensemble = self.ensemble
+        if ensemble.group is None or len(orbit) == 1:
+            return ensemble.place.put(np.linalg.norm(seen.residual, axis=1))
+        total: Array = 0.0
+        for element, x in zip(ensemble.averaged, orbit, strict=True):
+            total = total + ensemble.input_pca.residual(ensemble.group.move_inputs(inputs, element), x)
+        return total / len(orbit)
 
     def latent_pairs(self, inputs: Array, outputs: Array) -> tuple[Array, Array]:
         """Latents of new (samples, values) pairs, each followed by its copies under the elements that the fit used."""

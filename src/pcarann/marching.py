@@ -265,7 +265,7 @@ class Marched:
             seen = fitted.sight(inputs, orbit[0])
             text = fitted.reach.warning(seen, fitted.view.names_of_columns())
             said = said or (None if text is None else f"At step {t + 1} of {self.window} of the roll-out: {text}")
-            residual = place.put(np.linalg.norm(seen.residual, axis=1))
+            residual = fitted.orbit_residual(inputs, orbit, seen)
             beyond = fitted.edge.beyond(fitted.ensemble, inputs, orbit, residual)
             beyond = None if beyond is None else fitted.handed(beyond)
             before = growing[t - self.step] if t >= self.step else None

@@ -8,8 +8,8 @@ An input can be new in one coordinate alone, so many statistics are looked at, a
 
 Each has a tail of its own. With q its 80 % quantile over reference samples and b its mean excess beyond q, a value s
 lies (s − q)/b deep in an exponential tail; T is the greatest depth. A new input then has the p-value (1 + #{T_ref ≥
-T}) / (n + 1), continued by an exponential tail beyond the largest T_ref: uniform if the input is exchangeable with the
-training samples.
+T}) / (n + 1), continued beyond the largest T_ref by what its tail predicts: uniform if the input is exchangeable with
+the training samples.
 
 The reference must not have been seen. Samples that the PCA was not fitted to are taken as they are; of the others,
 folds are looked at by the PCA of the rest (`pcarann.crossfit`).
@@ -159,12 +159,13 @@ class Reach:
     def warning(self, seen: Sight, names: Sequence[str]) -> str | None:
         """Say that inputs lie outside the training data where that is more than chance; None where it is not.
 
-        Of n inputs like the training samples, n · LEVEL lie beyond the level. More than three deviations above that is
-        too many, and so is a single one beyond LEVEL / n.
+        Of n inputs like the training samples, n · LEVEL lie beyond the level, which is itself estimated from the
+        reference. More than three deviations above that is too many, and so is a single one beyond LEVEL / n.
         """
         p, worst = self.p_values(seen)
         new, expected, first = int((p <= LEVEL).sum()), LEVEL * len(p), int(p.argmin())
-        if not new or not (new > expected + 3 * math.sqrt(expected) or p[first] <= LEVEL / len(p)):
+        deviation = math.sqrt(expected * (1 + len(p) / len(self.depths)))
+        if not new or not (new > expected + 3 * deviation or p[first] <= LEVEL / len(p)):
             return None
         return (
             f"{new} of {len(p)} inputs lie outside the training data (p ≤ {LEVEL:g}). The farthest is input {first}, "
@@ -175,14 +176,16 @@ class Reach:
     def _p_value(self, depth: Values) -> Values:
         n, largest = len(self.depths), self.depths[-1]
         above = n - np.searchsorted(self.depths, depth, side="left")
-        p: Values = (1 + above) / (n + 1) * np.exp(-np.maximum(depth - largest, 0.0) / self._tail_of_depths)
+        tail, count = self._tail_of_depths
+        # What k excesses say of the next one, their mean being uncertain: heavier than an exponential tail.
+        p: Values = (1 + above) / (n + 1) * (1 + np.maximum(depth - largest, 0.0) / (count * tail)) ** -count
         return p
 
     @property
-    def _tail_of_depths(self) -> float:
-        """Mean excess of the largest fifth of T"""
+    def _tail_of_depths(self) -> tuple[float, int]:
+        """Mean excess of the largest fifth of T, and how many they are"""
         upper = self.depths[int(_BODY * len(self.depths)) :]
-        return max(float((upper - upper[0]).mean()), _LEAST_TAIL)
+        return max(float((upper - upper[0]).mean()), _LEAST_TAIL), len(upper)
 
     def reason(self, seen: Sight, i: int, statistic: int, names: Sequence[str]) -> str:
         """Say what a statistic is of, and what it is for input i."""
