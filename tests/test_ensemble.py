@@ -169,7 +169,7 @@ def test_landmarks_are_among_the_samples_and_their_copies(circular):
 
 def test_anchors_come_from_the_samples_and_not_from_their_copies(circular):
     fitted = symmetric(circular)._fitted
-    made, _ = fitted.feature_map.features(0, fitted.x[:40], 40)
+    made, _ = fitted.feature_map.features(0, fitted.x[:40], list(range(40)))
     for one, other in zip(made.anchors, fitted.ensemble.members[0].features.anchors, strict=True):
         assert np.array_equal(one, other)
 

@@ -187,9 +187,9 @@ def test_intervals_need_a_calibration():
         Marching(STEP).fit(*TRAIN).predict_interval(TEST[0])
 
 
-def test_adapting_drops_the_calibration():
+def test_adapting_makes_the_calibration_stale():
     model = Marching(STEP).fit(*TRAIN).calibrate(*TEST).partial_fit(TEST[0][:2], TEST[1][:2])
-    with pytest.raises(NotFittedError, match=r"no calibration: call calibrate\(X, y\)"):
+    with pytest.raises(NotFittedError, match=r"^The calibration is stale, .*: call calibrate\(X, y\) again\.$"):
         model.predict_interval(TEST[0])
 
 
