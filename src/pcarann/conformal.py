@@ -16,7 +16,8 @@ a new sample exchangeable with the calibration samples:
     simultaneous   k = ⌈(N + 1)(1 − α)⌉ of the largest score of each sample: with probability at least 1 − α the
                    whole field lies inside. Needs N ≥ 1/α − 1.
 
-Outside the training data a possible error δ of the prediction (`extrapolation`) stands beside the spread, σ² + δ².
+Outside the training data a possible error δ of the prediction (`extrapolation`) stands beside the spread: the interval
+is μ ± √(q² max{σ, ε}² + δ²), and the score the least q for which it holds u.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Literal, get_args
 
 import numpy as np
@@ -90,17 +92,18 @@ class Calibration:
         return float(self.scores[at]) if at < len(self.ranks) else math.inf
 
     def half_width(self, std: Array, quantile: float, beyond: Array | None = None) -> Array:
-        """q max{σ, ε}; with a possible error δ outside the training data, √(q² max{σ, ε}² + max{q, 1}² δ²)."""
+        """q max{σ, ε}; with a possible error δ outside the training data, √(q² max{σ, ε}² + δ²)."""
         xp = place_of(std).xp
         inside = quantile * xp.clip(std, min=self.floor)
-        return inside if beyond is None else xp.hypot(inside, max(quantile, 1.0) * beyond)
+        return inside if beyond is None else xp.hypot(inside, beyond)
 
 
+@cache
 def kept_ranks(samples: int, points: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Ranks of which scores are kept: all of few; of many those of levels k/1000, and more towards both ends.
 
     >>> len(kept_ranks(300, 10_000))
-    11886
+    12203
     """
     total = samples * points
     if total <= _KEPT_WHOLE:
@@ -132,10 +135,12 @@ def samples_needed(alpha: float, points: int, method: Method) -> int:
 
 
 def nonconformity_scores(mean: Array, std: Array, truth: Array, floor: float, beyond: Array | None = None) -> Array:
-    """|u − μ| / max{σ, ε}, elementwise; outside the training data δ stands beside σ."""
+    """|u − μ| / max{σ, ε}, elementwise; with a δ, the least q for which the interval holds u."""
     xp = place_of(mean).xp
-    unit = xp.clip(std, min=floor)
-    return xp.abs(truth - mean) / (unit if beyond is None else xp.hypot(unit, beyond))
+    missed = xp.abs(truth - mean)
+    if beyond is not None:
+        missed = xp.sqrt(xp.clip((missed - beyond) * (missed + beyond), min=0.0))
+    return missed / xp.clip(std, min=floor)
 
 
 def total_spread(std: Array, beyond: Array | None) -> Array:

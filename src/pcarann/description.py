@@ -153,18 +153,19 @@ def _describe(model: PCARaNN, fitted: Fitted) -> tuple[dict[str, Any], Tensors]:
 def _describe_reach(reach: Reach | None, tensors: Tensors) -> dict[str, Any] | None:
     if reach is None:
         return None
-    tensors |= {"reach.body": reach.tails.body, "reach.excess": reach.tails.excess, "reach.depths": reach.depths}
+    tensors |= {"reach.body": reach.tails.body, "reach.excess": reach.tails.excess}
+    tensors |= {"reach.depths": reach.depths, "reach.surprises": reach.surprises}
     tensors |= {"reach.low": reach.ranges[0], "reach.high": reach.ranges[1]}
-    return {"floor": reach.floor, "farthest": reach.farthest}
+    return {"floor": reach.floor, "farthest": reach.farthest, "groups": reach.groups}
 
 
 def _describe_edge(edge: Edge | None, tensors: Tensors) -> dict[str, Any] | None:
     if edge is None:
         return None
-    tensors |= {"edge.low": to_host(edge.low), "edge.high": to_host(edge.high)}
+    tensors |= {f"edge.{name}": to_host(getattr(edge, name)) for name in ("low", "high", "spread")}
     if edge.columns is not None:
         tensors |= {f"edge.columns.{end}": to_host(edge.columns[i]) for i, end in enumerate(("low", "high"))}
-    return {"residual": edge.residual, "size": edge.size, "samples": edge.samples}
+    return {name: getattr(edge, name) for name in ("farthest", "residual", "size", "samples")}
 
 
 def _describe_calibration(calibration: Calibration | None, name: str, tensors: Tensors) -> dict[str, Any] | None:
@@ -358,11 +359,15 @@ def _rebuild_view(described: dict[str, Any] | None, pca: PCA) -> View:
 def _rebuild_reach(described: dict[str, Any] | None, tensors: Tensors, pca: PCA) -> Reach | None:
     if described is None:
         return None
-    body, excess, depths, low, high = (tensors[f"reach.{n}"] for n in ("body", "excess", "depths", "low", "high"))
-    if body.ndim != 1 or body.shape != excess.shape or depths.ndim != 1 or not depths.size or low.shape != high.shape:
+    names = ("body", "excess", "depths", "surprises", "low", "high")
+    body, excess, depths, surprises, low, high = (tensors[f"reach.{name}"] for name in names)
+    groups = tuple(int(n) for n in described["groups"])
+    fits = body.shape == excess.shape == (sum(groups),) and min(groups) > 0 and low.shape == high.shape
+    if not fits or surprises.ndim != 1 or not surprises.size or depths.shape != (len(groups), surprises.size):
         raise ValueError("its reach does not fit together")
     residual, distance = (float(part) for part in described["farthest"])
-    return Reach(Tails(body, excess), depths, float(described["floor"]), (residual, distance), (low, high))
+    floor = float(described["floor"])
+    return Reach(Tails(body, excess), groups, depths, surprises, floor, (residual, distance), (low, high))
 
 
 def _rebuild_edge(described: dict[str, Any] | None, tensors: Tensors, tensor: Any, pca: PCA) -> Edge | None:
@@ -372,8 +377,9 @@ def _rebuild_edge(described: dict[str, Any] | None, tensors: Tensors, tensor: An
     columns = None
     if "edge.columns.low" in tensors:
         columns = tuple(tensor(f"edge.columns.{end}", int(pca.mean.shape[0])) for end in ends)
-    low, high = (tensor(f"edge.{end}", pca.n_components) for end in ends)
-    return Edge(low, high, columns, float(described["residual"]), float(described["size"]), int(described["samples"]))
+    latents = [tensor(f"edge.{name}", pca.n_components) for name in (*ends, "spread")]
+    farthest, residual, size = (float(described[name]) for name in ("farthest", "residual", "size"))
+    return Edge(latents[0], latents[1], latents[2], farthest, columns, residual, size, int(described["samples"]))
 
 
 def _rebuild_smoothing(described: Any, grid: tuple[int, ...]) -> Smoothing:

@@ -24,7 +24,17 @@ from pcarann.random import spread
 from pcarann.readout import Block, ReadoutReport, Sums, solve_readout, solve_streamed_readout, transposed_product
 from pcarann.ridge import Criterion, choose_ridge, spectrum_of_rows, spectrum_of_sums
 
-__all__ = ["Ensemble", "Features", "KernelMap", "Member", "RandomMap", "fit_members", "resolve_ridge", "stream"]
+__all__ = [
+    "Ensemble",
+    "Features",
+    "KernelMap",
+    "Member",
+    "RandomMap",
+    "fit_members",
+    "padded",
+    "resolve_ridge",
+    "stream",
+]
 
 Tick = Callable[[str, int, int | None], None]
 """Progress: (stage, steps done, steps in all where known)."""
@@ -40,7 +50,7 @@ _ENCODED_ROWS = 256  # fields at a time through the PCA, which makes a centred c
 # Samples travel in multiples of this, the last block padded with zeros: BLAS rounds differently for other shapes,
 # and a prediction should not depend on the samples beside it.
 _TILE = 64
-_JUDGES = 4  # members that predict what they have not seen, so that a fit can be judged
+_JUDGES = 2  # members that predict what they have not seen, so that a fit can be judged
 _FIELD_BYTES = 1 << 26  # memory of one block of fields while their spread is summed
 _KEPT_WEIGHT_BYTES = 1 << 30  # hidden weights stay in memory up to here, and are drawn at each use beyond
 
@@ -160,7 +170,7 @@ class Ensemble:
         """Latents F_A(a) of (samples, values) inputs."""
         x = self.place.empty(inputs.shape[0], self.input_pca.n_components)
         for rows in _blocks(inputs.shape[0], _ENCODED_ROWS):
-            x[rows, :] = self.input_pca.encode(_padded(inputs[rows, :]))[: rows.stop - rows.start, :]
+            x[rows, :] = self.input_pca.encode(padded(inputs[rows, :]))[: rows.stop - rows.start, :]
         return x
 
     def orbit(self, inputs: Array) -> list[Array]:
@@ -230,7 +240,7 @@ class Ensemble:
 
     def _latents(self, orbit: list[Array]) -> Iterator[Array]:
         """Yield each member's output latents of (samples, latent) parts, padded to whole tiles, one below another."""
-        x = self.place.xp.concat([_padded(part) for part in orbit], axis=0) if len(orbit) > 1 else _padded(orbit[0])
+        x = self.place.xp.concat([padded(part) for part in orbit], axis=0) if len(orbit) > 1 else padded(orbit[0])
         return self.over_members(lambda member: member(x), x.shape[0])
 
     def _mean_and_std(self, latents: Array) -> tuple[Array, Array]:
@@ -353,7 +363,7 @@ def _blocks(n: int, size: int) -> Iterator[slice]:
         yield slice(whole, n)
 
 
-def _padded(rows: Array) -> Array:
+def padded(rows: Array) -> Array:
     """Append zero rows up to a whole number of tiles."""
     missing = -rows.shape[0] % _TILE
     place = place_of(rows)

@@ -1,27 +1,48 @@
 """How wrong a prediction may be where it leaves the training data.
 
 Members that agree know nothing there: tanh saturates and kernels fade, and their spread goes to 0. What can be said:
-let x_c be the nearest latents inside the box of the training latents (columns of a table: inside their ranges), a
-little widened, and x_m its mirror image, as far inside as x is outside. Then
+let x_c be the latents taken back into the box of the training latents (of a table: into the ranges of its columns) and
+no farther from their centre than the farthest sample, and x_m the mirror image, as far inside as x is outside. Then
 
     |u(x) − û(x)|  ≤  |u(x) − u(x_c)| + |û(x_c) − û(x)| + what is wrong at the edge,
 
 of which the second is known, and the first is about what the surrogate changes between x_c and x_m. Beside these stands
 what an average direction would change: the spread of the outputs for each unit of distance that is the spread of the
-inputs, counted also for what the input modes miss. Inside the box all of it is 0.
+inputs, counted also for what the input modes miss. The sum is δ. It is taken of inputs that `novelty` finds new; of
+others it is 0.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pcarann.arrays import Array, place_of, taken, to_host
+from pcarann.arrays import Array, place_of, taken
 from pcarann.ensemble import Ensemble
 
-__all__ = ["Edge"]
+__all__ = ["Edge", "Outside"]
 
-_MARGIN = 0.1  # of half a side, by which the box is widened: samples like the training samples rarely lie outside
-_MIRRORED = 0.5  # of half a side, that the mirror image goes inside at most
+_MIRRORED = 0.5  # of half a side of the box, that the mirror image goes inside at most
+
+
+@dataclass(frozen=True)
+class Outside:
+    """Inputs outside the training data, beside the two points inside that they are compared with."""
+
+    rows: list[int]
+    """Which inputs"""
+    edge: list[Array]
+    """x_c of each element of the orbit, (rows, latent)"""
+    mirrored: list[Array]
+    """x_m, likewise"""
+    share: Array
+    """‖x_c − x_m‖ / ‖x − x_c‖, (rows, 1)"""
+    distance: Array
+    """How far outside, in spreads of the inputs, (rows, 1)"""
+
+    def possible_error(self, here: Array, edge: Array, mirrored: Array, spread: Array) -> Array:
+        """δ, (rows, values), from û at x, x_c and x_m and the spread of the outputs, (1, values)."""
+        xp = place_of(here).xp
+        return xp.abs(here - edge) + xp.abs(edge - mirrored) / self.share + self.distance * spread
 
 
 @dataclass(frozen=True)
@@ -31,6 +52,10 @@ class Edge:
     low: Array
     """Of the latents, (latent,)"""
     high: Array
+    spread: Array
+    """Of the latents, (latent,)"""
+    farthest: float
+    """√Σ (x_j / s_j)² of the farthest training sample"""
     columns: tuple[Array, Array] | None
     """Least and largest value of each column, where the inputs are columns, (values,) each"""
     residual: float
@@ -44,59 +69,46 @@ class Edge:
     def of(cls, x: Array, columns: tuple[Array, Array] | None, *, residual: float, size: float, samples: int) -> Edge:
         """Draw the box around (samples, latent) training latents and the columns' ranges."""
         xp = place_of(x).xp
-        low, high = _widened(xp.min(x, axis=0), xp.max(x, axis=0))
-        return cls(low, high, None if columns is None else _widened(*columns), residual, size or 1.0, samples)
+        spread = xp.sqrt(xp.mean(x**2, axis=0))
+        spread = xp.where(spread > 0, spread, xp.ones_like(spread))
+        farthest = float(xp.max(xp.linalg.vector_norm(x / spread, axis=1)))
+        box = (xp.min(x, axis=0), xp.max(x, axis=0))
+        return cls(*box, spread, farthest, columns, residual, size or 1.0, samples)
 
-    def beyond(self, ensemble: Ensemble, inputs: Array, orbit: list[Array], residual: Array) -> Array | None:
-        """Possible error of each output value, (samples, values), for what lies outside; None where nothing does."""
-        place = ensemble.place
-        inside = [self._inside(x) for x in self._clipped_orbit(ensemble, inputs, orbit)]
-        apart = [place.xp.linalg.vector_norm(a - b, axis=1) for a, b in zip(orbit, inside, strict=True)]
-        moved = sum(apart) / len(orbit) + place.xp.clip(residual - self.residual, min=0.0)
-        outside = [int(i) for i in to_host(moved).nonzero()[0]]
-        if not outside:
-            return None
-        x, x_c = ([taken(part, outside) for part in parts] for parts in (orbit, inside))
-        found = self._changes(ensemble, x, x_c)
-        found += taken(moved[:, None], outside) / self.size * self._spread_field(ensemble)
-        # Row i of what was found, or the row of zeros behind it.
-        row = {i: at for at, i in enumerate(outside)}
-        padded = place.xp.concat([found, place.zeros(1, found.shape[1])], axis=0)
-        return taken(padded, [row.get(i, len(outside)) for i in range(orbit[0].shape[0])])
-
-    def _clipped_orbit(self, ensemble: Ensemble, inputs: Array, orbit: list[Array]) -> list[Array]:
-        """The latents of inputs whose columns are taken back into their ranges."""
-        if self.columns is None or len(orbit) > 1:
-            return orbit
+    def outside(
+        self, ensemble: Ensemble, inputs: Array, orbit: list[Array], residual: Array, rows: list[int]
+    ) -> Outside:
+        """Compare these of the encoded inputs with what lies inside."""
         xp = ensemble.place.xp
-        clipped = xp.minimum(xp.maximum(inputs, self.columns[0]), self.columns[1])
-        return orbit if bool(xp.all(clipped == inputs)) else [ensemble.encode(clipped)]
-
-    def _inside(self, x: Array) -> Array:
-        xp = place_of(x).xp
-        return xp.minimum(xp.maximum(x, self.low), self.high)
-
-    def _changes(self, ensemble: Ensemble, x: list[Array], x_c: list[Array]) -> Array:
-        """|û(x) − û(x_c)| and what the surrogate changes on the same distance inside."""
-        xp = ensemble.place.xp
+        x, missed = [taken(part, rows) for part in orbit], taken(residual[:, None], rows)
+        inside = [self._inside(part) for part in self._clipped(ensemble, taken(inputs, rows), x)]
+        steps = [a - b for a, b in zip(x, inside, strict=True)]
         room = _MIRRORED * 0.5 * (self.high - self.low)
-        steps = [xp.abs(a - b) for a, b in zip(x, x_c, strict=True)]
-        far = [step > room for step in steps]
-        shares = [xp.min(xp.where(f, room / xp.where(f, s, 1.0), 1.0), axis=1) for f, s in zip(far, steps, strict=True)]
-        share = xp.clip(xp.min(xp.stack(shares), axis=0), min=1e-6)[:, None]
-        mirrored = [b - share * (a - b) for a, b in zip(x, x_c, strict=True)]
-        here, edge, inner = (ensemble.mean_fields(orbit) for orbit in (x, x_c, mirrored))
-        return xp.abs(here - edge) + xp.abs(edge - inner) / share
+        # The longest share of the way for which no coordinate goes further inside than there is room.
+        ways = [xp.where(xp.abs(s) > room, room / xp.where(s != 0, xp.abs(s), 1.0), 1.0) for s in steps]
+        share = xp.clip(xp.min(xp.stack([xp.min(way, axis=1) for way in ways]), axis=0), min=1e-6)[:, None]
+        distance = sum(xp.linalg.vector_norm(s, axis=1)[:, None] for s in steps) / len(steps)
+        distance = (distance + xp.clip(missed - self.residual, min=0.0)) / self.size
+        mirrored = [b - share * s for b, s in zip(inside, steps, strict=True)]
+        return Outside(rows, inside, mirrored, share, distance)
 
-    def _spread_field(self, ensemble: Ensemble) -> Array:
-        """Standard deviation of the training outputs at each value, (values,), as their modes hold it."""
+    def output_spread(self, ensemble: Ensemble) -> Array:
+        """Standard deviation of the training outputs at each value, (1, values), as their modes hold it."""
         pca, group, xp = ensemble.output_pca, ensemble.group, ensemble.place.xp
         squares = xp.sum((pca.modes * pca.singular_values[:, None]) ** 2, axis=0)[None, :] / self.samples
         if group is not None:  # the same wherever a symmetry moves it; what moves with a sign has none as a square
             squares = sum(xp.abs(group.move_outputs(squares, g)) for g in ensemble.averaged) / len(ensemble.averaged)
         return xp.sqrt(squares)
 
+    def _clipped(self, ensemble: Ensemble, inputs: Array, orbit: list[Array]) -> list[Array]:
+        """The latents of inputs whose columns are taken back into their ranges."""
+        if self.columns is None or len(orbit) > 1:
+            return orbit
+        xp = ensemble.place.xp
+        return [ensemble.encode(xp.minimum(xp.maximum(inputs, self.columns[0]), self.columns[1]))]
 
-def _widened(low: Array, high: Array) -> tuple[Array, Array]:
-    margin = 0.5 * _MARGIN * (high - low)
-    return low - margin, high + margin
+    def _inside(self, x: Array) -> Array:
+        xp = place_of(x).xp
+        x = xp.minimum(xp.maximum(x, self.low), self.high)
+        far = xp.linalg.vector_norm(x / self.spread, axis=1)[:, None]
+        return xp.where(far > self.farthest, x * (self.farthest / xp.where(far > 0, far, 1.0)), x)

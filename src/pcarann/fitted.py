@@ -9,23 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from pcarann.arrays import Array, cuts, place_of, to_host, with_zero_columns
+from pcarann.arrays import Array, cuts, place_of, taken, to_host, with_zero_columns
 from pcarann.conformal import Calibration
-from pcarann.ensemble import Ensemble, KernelMap, RandomMap
+from pcarann.ensemble import Ensemble, KernelMap, RandomMap, padded
 from pcarann.extension import extended
-from pcarann.extrapolation import Edge
+from pcarann.extrapolation import Edge, Outside
 from pcarann.fit_report import FitReport
-from pcarann.novelty import Novelty, Reach, Sight, latent_parts
+from pcarann.novelty import LEVEL, Names, Novelty, Reach, Sight, Values, latent_parts
 from pcarann.online import Adaptation, Rows
 from pcarann.pca import PCA
 from pcarann.refine import Refinement
 from pcarann.smoothing import Smoothing
 from pcarann.units import Units
 
-__all__ = ["Fitted", "View"]
+__all__ = ["Fitted", "Look", "View"]
 
 _MOST_COLUMNS = 256  # values along one axis that are looked at one by one
 _ROWS = 128  # fields at a time whose residual is measured: of large ones no whole copy is made
@@ -51,9 +52,9 @@ class View:
         single = len(grid) == 1 and grid[0] <= _MOST_COLUMNS
         return inputs if single else inputs[:, :0]
 
-    def names_of_columns(self) -> tuple[str, ...]:
-        """Names in the order of the columns."""
-        return tuple(self.names[c] for c in self.constant) if self.constant else self.names
+    def all_names(self) -> Names:
+        """Names in the order of columns and channels."""
+        return Names(tuple(self.names[c] for c in self.constant) if self.constant else self.names, self.names)
 
     def sight(self, pca: PCA, inputs: Array, x: Array, spread: Array, unit: float) -> Sight:
         """What is seen of (samples, values) inputs with latents x, in units of the latents' spread."""
@@ -63,9 +64,27 @@ class View:
             values, seen = slice(c * size, (c + 1) * size), slice(where.start, where.start + self.modes[c])
             residual.append(_residuals(_part(pca, values, seen), inputs[:, values], x[:, seen]))
             kept.append(to_host(x[:, seen]))
-            distance.append(np.sqrt(((kept[-1] / to_host(spread[seen])) ** 2).sum(axis=1)))
+            white = kept[-1] / to_host(spread[seen])
+            # One latent alone is its own distance, and has a name.
+            distance.append(np.sqrt((white**2).sum(axis=1)) if self.modes[c] > 1 else np.zeros(len(white)))
         columns = unit * to_host(self.columns(inputs, pca.grid))
-        return Sight(np.concatenate(kept, axis=1), np.stack(distance, 1), np.stack(residual, 1), columns)
+        parts = latent_parts(self.modes)
+        return Sight(np.concatenate(kept, axis=1), np.stack(distance, 1), np.stack(residual, 1), columns, parts)
+
+
+@dataclass(frozen=True)
+class Look:
+    """Encoded inputs beside the training data."""
+
+    inputs: Array
+    """(samples, values), in the units inside"""
+    orbit: list[Array]
+    """Their latents, moved by each element that predictions are averaged over"""
+    seen: Sight
+    p: Values | None
+    """p-value of each; None where the file of the model does not say"""
+    worst: Any
+    """The statistic that is deepest in its tail"""
 
 
 @dataclass(frozen=True)
@@ -140,6 +159,13 @@ class Fitted:
         """(samples, values) outputs, means or spreads inside, to those that are handed out."""
         return fields if self.units.outputs == 1.0 else fields * self.units.outputs
 
+    def look(self, inputs: Array) -> Look:
+        """Encode inputs, and compare them with the training data."""
+        orbit = self.ensemble.orbit(inputs)
+        seen = self.sight(inputs, orbit[0])
+        p, worst = (None, None) if self.reach is None else self.reach.p_values(seen)
+        return Look(inputs, orbit, seen, p, worst)
+
     def sight(self, inputs: Array, x: Array) -> Sight:
         """What is seen of encoded inputs beside the training data."""
         pca = self.ensemble.input_pca
@@ -147,21 +173,56 @@ class Fitted:
         spread = self.ensemble.place.xp.where(spread > 0, spread, 1.0)
         return self.view.sight(pca, inputs, x, spread, self.units.inputs)
 
-    def novelty(self, seen: Sight) -> Novelty | None:
-        """How far inputs lie from the training data; None where the file of the model does not say."""
-        return None if self.reach is None else self.reach.novelty(seen, self.view.names_of_columns())
+    def warning(self, look: Look) -> str | None:
+        """Say that inputs lie outside the training data, where that is more than chance."""
+        if self.reach is None or look.p is None or look.worst is None:
+            return None
+        return self.reach.warning(look.seen, look.p, look.worst, self.view.all_names())
 
-    def blocks(
-        self, inputs: Array, orbit: list[Array], seen: Sight
-    ) -> Iterator[tuple[slice, Array, Array, Array | None]]:
-        """Yield (rows, μ, σ, δ) for blocks of encoded inputs: δ is a possible error outside the data, None inside."""
-        residual = self.orbit_residual(inputs, orbit, seen)
+    def novelty(self, look: Look) -> Novelty | None:
+        """How far inputs lie from the training data; None where the file of the model does not say."""
+        return None if self.reach is None else self.reach.novelty(look.seen, self.view.all_names())
+
+    def blocks(self, look: Look) -> Iterator[tuple[slice, Array, Array, Array | None]]:
+        """Yield (rows, μ, σ, δ) for blocks of inputs: δ is a possible error outside the data, None inside."""
+        outside = self._outside(look)
+        if outside is None or self.edge is None:
+            for rows, mean, std in self.ensemble.field_blocks(look.orbit):
+                yield rows, mean, std, None
+            return
+        # The points that they are compared with go first through the members, in the same pass.
+        xp, m = self.ensemble.place.xp, len(outside.rows)
+        parts = zip(outside.edge, outside.mirrored, look.orbit, strict=True)
+        orbit = [xp.concat([padded(xp.concat([edge, mirrored], axis=0)), x], axis=0) for edge, mirrored, x in parts]
+        first = int(orbit[0].shape[0] - look.orbit[0].shape[0])
+        inside = self.ensemble.place.empty(first, self.ensemble.output_pca.mean.shape[0])
+        spread = self.edge.output_spread(self.ensemble)
         for rows, mean, std in self.ensemble.field_blocks(orbit):
-            beyond = None
-            if self.edge is not None:
-                parts = [x[rows, :] for x in orbit]
-                beyond = self.edge.beyond(self.ensemble, inputs[rows, :], parts, residual[rows])
-            yield rows, mean, std, beyond
+            ahead = max(0, min(first, rows.stop) - rows.start)
+            inside[rows.start : rows.start + ahead, :] = mean[:ahead, :]
+            mean, std = mean[ahead:, :], std[ahead:, :]
+            here = slice(max(rows.start, first) - first, rows.stop - first)
+            if here.start < here.stop:
+                yield here, mean, std, _possible_error(outside, here, mean, inside[:m, :], inside[m : 2 * m, :], spread)
+
+    def _outside(self, look: Look) -> Outside | None:
+        """The inputs that lie outside the training data; None where none does."""
+        if self.edge is None or look.p is None:
+            return None
+        rows = [int(i) for i in np.flatnonzero(look.p <= LEVEL)]
+        if not rows:
+            return None
+        residual = self.orbit_residual(look.inputs, look.orbit, look.seen)
+        return self.edge.outside(self.ensemble, look.inputs, look.orbit, residual, rows)
+
+    def possible_error(self, look: Look, mean: Array) -> Array | None:
+        """δ of inputs whose predictions are known, (samples, values); None where all lie inside the data."""
+        outside = self._outside(look)
+        if outside is None or self.edge is None:
+            return None
+        edge, mirrored = (self.ensemble.mean_fields(part) for part in (outside.edge, outside.mirrored))
+        spread = self.edge.output_spread(self.ensemble)
+        return _possible_error(outside, slice(0, int(mean.shape[0])), mean, edge, mirrored, spread)
 
     def orbit_residual(self, inputs: Array, orbit: list[Array], seen: Sight) -> Array:
         """What the modes miss of encoded inputs, (samples,), on average over their orbit: it moves as the inputs do."""
@@ -202,6 +263,23 @@ class Fitted:
             y=with_zero_columns(self.y, count),
             adaptation=None if self.adaptation is None else self.adaptation.widened(count),
         )
+
+
+def _possible_error(
+    outside: Outside, here: slice, mean: Array, edge: Array, mirrored: Array, spread: Array
+) -> Array | None:
+    """δ of a block of inputs, 0 for those inside; None where all are."""
+    place = place_of(mean)
+    mine = [i for i, row in enumerate(outside.rows) if here.start <= row < here.stop]
+    if not mine:
+        return None
+    some = replace(outside, share=taken(outside.share, mine), distance=taken(outside.distance, mine))
+    local = [outside.rows[i] - here.start for i in mine]
+    found = some.possible_error(taken(mean, local), taken(edge, mine), taken(mirrored, mine), spread)
+    # Row i of what was found, or the row of zeros behind it.
+    at = {row: i for i, row in enumerate(local)}
+    with_zeros = place.xp.concat([found, place.zeros(1, found.shape[1])], axis=0)
+    return taken(with_zeros, [at.get(i, len(local)) for i in range(int(mean.shape[0]))])
 
 
 def _part(pca: PCA, values: slice, latents: slice) -> PCA:

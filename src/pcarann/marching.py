@@ -260,13 +260,10 @@ class Marched:
                 said = said or f"The roll-out is not finite any more at step {t + 1} of {self.window}."
                 growing.append(place.zeros(*mean[:, 0, :].shape) + math.inf)
                 continue
-            inputs = fitted.inputs(window[t])
-            orbit = fitted.ensemble.orbit(inputs)
-            seen = fitted.sight(inputs, orbit[0])
-            text = fitted.reach.warning(seen, fitted.view.names_of_columns())
+            look = fitted.look(fitted.inputs(window[t]))
+            text = fitted.warning(look)
             said = said or (None if text is None else f"At step {t + 1} of {self.window} of the roll-out: {text}")
-            residual = fitted.orbit_residual(inputs, orbit, seen)
-            beyond = fitted.edge.beyond(fitted.ensemble, inputs, orbit, residual)
+            beyond = fitted.possible_error(look, fitted.outputs(mean[:, t, :]))
             beyond = None if beyond is None else fitted.handed(beyond)
             before = growing[t - self.step] if t >= self.step else None
             growing.append(beyond if before is None else before if beyond is None else before + beyond)

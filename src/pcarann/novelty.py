@@ -7,8 +7,10 @@ An input can be new in one coordinate alone, so many statistics are looked at, a
     residual       ‖a − G(F(a))‖, what the modes miss of the field, and of each channel
 
 Each has a tail of its own. With q its 80 % quantile over reference samples and b its mean excess beyond q, a value s
-lies (s − q)/b deep in an exponential tail; T is the greatest depth. A new input then has the p-value (1 + #{T_ref ≥
-T}) / (n + 1), continued beyond the largest T_ref by what its tail predicts: uniform if the input is exchangeable with
+lies (s − q)/b deep in an exponential tail. A parameter must not drown among many modes of a field, so statistics stand
+in groups: columns, the latents of each channel, residuals. The greatest depth in a group has a p-value among those of
+the reference, (1 + #{T_ref ≥ T}) / (n + 1), continued beyond the largest by what the tail predicts; the least p-value
+of the groups is ranked once more among those of the reference. The result is uniform if the input is exchangeable with
 the training samples.
 
 The reference must not have been seen. Samples that the PCA was not fitted to are taken as they are; of the others,
@@ -27,7 +29,7 @@ import numpy as np
 from pcarann.arrays import Array
 from pcarann.pca import PCA
 
-__all__ = ["LEVEL", "Novelty", "Reach", "Sight", "Tails", "latent_parts"]
+__all__ = ["LEVEL", "Names", "Novelty", "Reach", "Sight", "Tails", "latent_parts", "p_among"]
 
 LEVEL = 0.01
 """p-value at which an input counts as new"""
@@ -55,6 +57,14 @@ class Novelty:
 
 
 @dataclass(frozen=True)
+class Names:
+    """Of what is seen of inputs."""
+
+    columns: tuple[str, ...]
+    channels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Sight:
     """What is seen of inputs, on the host."""
 
@@ -66,11 +76,14 @@ class Sight:
     """(samples, channels)"""
     columns: Values
     """(samples, columns) of a table; no columns otherwise"""
+    parts: list[slice]
+    """The latents of each channel"""
 
     def joined(self, other: Sight) -> Sight:
         """These inputs, then those."""
         names = ("x", "distance", "residual", "columns")
-        return Sight(*(np.concatenate([getattr(self, n), getattr(other, n)]) for n in names))
+        both = [np.concatenate([getattr(self, name), getattr(other, name)]) for name in names]
+        return Sight(both[0], both[1], both[2], both[3], self.parts)
 
 
 @dataclass(frozen=True)
@@ -104,6 +117,31 @@ class Tails:
         return depth
 
 
+def p_among(depth: Values, reference: Values) -> Values:
+    """p-values of depths among a reference, ascending, continued beyond the largest by what its tail predicts.
+
+    What k excesses of mean b say of the next one, their mean being uncertain, is (1 + e/kb)^(−k).
+
+    >>> print(p_among(np.array([0.5, 8.5, 20.0]), np.arange(1.0, 10.0)).round(4))
+    [1.     0.2    0.0014]
+    """
+    upper = reference[int(_BODY * len(reference)) :]
+    tail, count = max(float((upper - upper[0]).mean()), _LEAST_TAIL), len(upper)
+    above = len(reference) - np.searchsorted(reference, depth, side="left")
+    beyond = np.maximum(depth - reference[-1], 0.0)
+    p: Values = (1 + above) / (len(reference) + 1) * (1 + beyond / (count * tail)) ** -count
+    return p
+
+
+def p_among_others(depth: Values) -> Values:
+    """p-values of depths, each among the others."""
+    ordered = np.sort(depth)
+    p: Values = (len(depth) - np.searchsorted(ordered, depth, side="left")) / len(depth)
+    if len(depth) > 1 and ordered[-1] > ordered[-2]:
+        p[int(depth.argmax())] = p_among(ordered[-1:], ordered[:-1])[0]
+    return p
+
+
 def _least_excess(statistics: Values) -> Values:
     size = np.abs(statistics).max(axis=0)
     moved = np.maximum(_LEAST_TAIL * statistics.std(axis=0), np.finfo(float).tiny)
@@ -121,8 +159,12 @@ class Reach:
     """How far the training inputs reach."""
 
     tails: Tails
+    groups: tuple[int, ...]
+    """Statistics in each group"""
     depths: Values
-    """T of the reference, ascending, (reference,)"""
+    """Greatest depth of the reference in each group, ascending, (groups, reference)"""
+    surprises: Values
+    """−log of their least p-value, ascending, (reference,)"""
     floor: float
     """Residual that counts as none"""
     farthest: tuple[float, float]
@@ -136,13 +178,14 @@ class Reach:
     ) -> Reach:
         """Measure what is seen of samples that the PCA did not see."""
         floor = _REAL_RESIDUAL * math.sqrt(pca.energy / samples)
-        statistics = _statistics(reference, floor)
+        statistics, groups = _statistics(reference, floor)
         tails = Tails.of(statistics)
-        depths = np.sort(tails.left_out_depth(statistics).max(axis=1))
-        return cls(tails, depths, floor, farthest, (ranges[0], ranges[1]))
+        depths, _ = _by_group(tails.left_out_depth(statistics), groups)
+        surprises = np.sort(-np.log(np.stack([p_among_others(one) for one in depths]).min(axis=0)))
+        return cls(tails, groups, np.sort(depths, axis=1), surprises, floor, farthest, (ranges[0], ranges[1]))
 
-    def novelty(self, seen: Sight, names: Sequence[str]) -> Novelty:
-        """Measure inputs; `names` are those of the columns or channels."""
+    def novelty(self, seen: Sight, names: Names) -> Novelty:
+        """Measure inputs, which have these names."""
         p_value, worst = self.p_values(seen)
         unit = max(self.farthest[0], self.floor) or 1.0
         residual = np.linalg.norm(seen.residual, axis=1) / unit
@@ -152,19 +195,20 @@ class Reach:
         )
 
     def p_values(self, seen: Sight) -> tuple[Values, np.ndarray[tuple[int, ...], np.dtype[np.int64]]]:
-        """The p-value of each input, and the statistic that is deepest in its tail."""
-        depth = self.tails.depth(_statistics(seen, self.floor))
-        return self._p_value(depth.max(axis=1)), depth.argmax(axis=1)
+        """The p-value of each input, and the statistic that is farthest out."""
+        statistics, groups = _statistics(seen, self.floor)
+        depths, where = _by_group(self.tails.depth(statistics), groups)
+        p = np.stack([p_among(one, reference) for one, reference in zip(depths, self.depths, strict=True)])
+        return p_among(-np.log(p.min(axis=0)), self.surprises), where[p.argmin(axis=0), np.arange(p.shape[1])]
 
-    def warning(self, seen: Sight, names: Sequence[str]) -> str | None:
+    def warning(self, seen: Sight, p: Values, worst: Any, names: Names) -> str | None:
         """Say that inputs lie outside the training data where that is more than chance; None where it is not.
 
         Of n inputs like the training samples, n · LEVEL lie beyond the level, which is itself estimated from the
         reference. More than three deviations above that is too many, and so is a single one beyond LEVEL / n.
         """
-        p, worst = self.p_values(seen)
         new, expected, first = int((p <= LEVEL).sum()), LEVEL * len(p), int(p.argmin())
-        deviation = math.sqrt(expected * (1 + len(p) / len(self.depths)))
+        deviation = math.sqrt(expected * (1 + len(p) / len(self.surprises)))
         if not new or not (new > expected + 3 * deviation or p[first] <= LEVEL / len(p)):
             return None
         return (
@@ -173,43 +217,44 @@ class Reach:
             "Such predictions are extrapolations; their intervals are widened (see novelty)."
         )
 
-    def _p_value(self, depth: Values) -> Values:
-        n, largest = len(self.depths), self.depths[-1]
-        above = n - np.searchsorted(self.depths, depth, side="left")
-        tail, count = self._tail_of_depths
-        # What k excesses say of the next one, their mean being uncertain: heavier than an exponential tail.
-        p: Values = (1 + above) / (n + 1) * (1 + np.maximum(depth - largest, 0.0) / (count * tail)) ** -count
-        return p
-
-    @property
-    def _tail_of_depths(self) -> tuple[float, int]:
-        """Mean excess of the largest fifth of T, and how many they are"""
-        upper = self.depths[int(_BODY * len(self.depths)) :]
-        return max(float((upper - upper[0]).mean()), _LEAST_TAIL), len(upper)
-
-    def reason(self, seen: Sight, i: int, statistic: int, names: Sequence[str]) -> str:
+    def reason(self, seen: Sight, i: int, statistic: int, names: Names) -> str:
         """Say what a statistic is of, and what it is for input i."""
-        latent, channels, columns = seen.x.shape[1], seen.residual.shape[1], seen.columns.shape[1]
-        ends = np.cumsum([2 * columns, 2 * latent, channels, channels])
-        kind = int(np.searchsorted(ends, statistic, side="right"))
-        at = statistic - int(ends[kind] - (2 * columns, 2 * latent, channels, channels)[kind])
-        if kind == 0:
-            return self._beside_range(names[at % columns], float(seen.columns[i, at % columns]), at % columns)
-        if kind == 1:
-            return self._beside_range(f"latent {at % latent}", float(seen.x[i, at % latent]), columns + at % latent)
-        where = f" of {names[at]}" if channels > 1 else ""
-        if kind == 2:
-            return f"the latents{where} lie {seen.distance[i, at]:.3g} spreads from their centre"
-        return f"the input modes miss a part of size {seen.residual[i, at]:.3g}{where or ' of the field'}"
+        columns, sizes = seen.columns.shape[1], [part.stop - part.start for part in seen.parts]
+        if statistic < 2 * columns:
+            at = statistic % columns
+            return self._beside_range(names.columns[at], float(seen.columns[i, at]), at)
+        start = 2 * columns
+        for c, (size, part) in enumerate(zip(sizes, seen.parts, strict=True)):
+            where = f" of {names.channels[c]}" if len(sizes) > 1 else ""
+            if statistic < start + 2 * size:
+                at = part.start + (statistic - start) % size
+                return self._beside_range(f"latent {at}", float(seen.x[i, at]), columns + at)
+            if statistic == start + 2 * size:
+                return f"the latents{where} lie {seen.distance[i, c]:.3g} spreads from their centre"
+            start += 2 * size + 1
+        c = statistic - start
+        where = f" of {names.channels[c]}" if len(sizes) > 1 else " of the field"
+        return f"the input modes miss a part of size {seen.residual[i, c]:.3g}{where}"
 
     def _beside_range(self, name: str, value: float, at: int) -> str:
         return f"{name} is {value:.4g}, training range {self.ranges[0][at]:.4g} to {self.ranges[1][at]:.4g}"
 
 
-def _statistics(seen: Sight, floor: float) -> Values:
-    """All statistics of inputs, (samples, statistics)."""
-    parts = (seen.columns, -seen.columns, seen.x, -seen.x, seen.distance, np.maximum(seen.residual, floor))
-    return np.concatenate(parts, axis=1)
+def _statistics(seen: Sight, floor: float) -> tuple[Values, tuple[int, ...]]:
+    """All statistics of inputs, (samples, statistics), and how many stand in each group."""
+    groups = [np.concatenate([seen.columns, -seen.columns], axis=1)]
+    for c, part in enumerate(seen.parts):
+        groups.append(np.concatenate([seen.x[:, part], -seen.x[:, part], seen.distance[:, c : c + 1]], axis=1))
+    groups.append(np.maximum(seen.residual, floor))
+    groups = [group for group in groups if group.shape[1]]
+    return np.concatenate(groups, axis=1), tuple(group.shape[1] for group in groups)
+
+
+def _by_group(depth: Values, groups: Sequence[int]) -> tuple[Values, Any]:
+    """The greatest of (samples, statistics) depths in each group, (groups, samples), and which statistic it is."""
+    parts = latent_parts(groups)
+    greatest = np.stack([depth[:, part].max(axis=1) for part in parts])
+    return greatest, np.stack([part.start + depth[:, part].argmax(axis=1) for part in parts])
 
 
 def latent_parts(sizes: Sequence[int]) -> list[slice]:

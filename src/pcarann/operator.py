@@ -35,9 +35,9 @@ from pcarann.conformal import (
 )
 from pcarann.ensemble import Ensemble, KernelMap, RandomMap, Tick
 from pcarann.fit_report import FitReport
-from pcarann.fitted import Fitted
+from pcarann.fitted import Fitted, Look
 from pcarann.locking import writing
-from pcarann.novelty import Novelty, Sight
+from pcarann.novelty import Novelty
 from pcarann.online import Adaptation, Start, batch_refit
 from pcarann.pca import PCA
 from pcarann.refine import Refinement
@@ -262,10 +262,10 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Outside the training data the deviation counts what the prediction may be wrong by (`pcarann.extrapolation`).
         """
         fitted = self._require_fitted()
-        inputs, orbit, seen = self._looked_at(X, fitted)
+        look = self._look(X, fitted)
         if not return_std:
-            return self._handed(X, fitted, fitted.ensemble.mean_fields(orbit))
-        mean, std, beyond = _whole(fitted, inputs, orbit, seen)
+            return self._handed(X, fitted, fitted.ensemble.mean_fields(look.orbit))
+        mean, std, beyond = _whole(fitted, look)
         return self._handed(X, fitted, mean), self._handed(X, fitted, total_spread(std, beyond))
 
     def score(self, X: Array, y: Array, sample_weight: Array | None = None) -> float:
@@ -289,11 +289,11 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         with writing(self):
             fitted = self._require_fitted()
             outputs = self._outputs(y, fitted)
-            inputs, orbit, seen = self._looked_at(X, fitted)
-            check_pair_lengths(inputs, outputs)
+            look = self._look(X, fitted)
+            check_pair_lengths(look.inputs, outputs)
             floor = max(RELATIVE_FLOOR * _field_size(fitted), np.finfo(float).tiny)
             scores = fitted.ensemble.place.empty(*outputs.shape)
-            for rows, mean, std, beyond in fitted.blocks(inputs, orbit, seen):
+            for rows, mean, std, beyond in fitted.blocks(look):
                 scores[rows, :] = nonconformity_scores(mean, std, outputs[rows, :], floor, beyond)
             self._fitted = replace(fitted, calibration=Calibration.of(scores, floor), calibrated=fitted.state)
         return self
@@ -308,7 +308,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise NotFittedError(
                 "The calibration is stale, since partial_fit changed the model after it: call calibrate(X, y) again."
             )
-        inputs, orbit, seen = self._looked_at(X, fitted)
+        look = self._look(X, fitted)
         quantile = fitted.calibration.quantile(alpha, method)
         if quantile == np.inf:
             points = int(fitted.ensemble.output_pca.mean.shape[0])
@@ -317,7 +317,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 f"method={method!r}: {samples_needed(alpha, points, method)} are needed. Intervals are infinite.",
                 stacklevel=2,
             )
-        mean, std, beyond = _whole(fitted, inputs, orbit, seen)
+        mean, std, beyond = _whole(fitted, look)
         half = fitted.calibration.half_width(std, quantile, beyond)
         fields = (mean, total_spread(std, beyond), mean - half, mean + half)
         return Band(*(self._handed(X, fitted, part) for part in fields))
@@ -340,7 +340,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """The record after new samples were taken in."""
         settings = Settings.of(self, seed=fitted.feature_map.random_seed)
         outputs = self._outputs(y, fitted)
-        inputs, _, _ = self._looked_at(X, fitted, stacklevel=5)
+        inputs = self._look(X, fitted, stacklevel=4).inputs
         check_pair_lengths(inputs, outputs)
         fitted = fitted.extended(outputs, settings.adapt_modes) if settings.adapt_modes else fitted
         ensemble = fitted.ensemble
@@ -371,7 +371,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         with writing(self):
             fitted = self._require_fitted()
             outputs = self._outputs(y, fitted)
-            inputs, _, _ = self._looked_at(X, fitted)
+            inputs = self._look(X, fitted).inputs
             check_pair_lengths(inputs, outputs)
             rows = fitted.rows.appended(*fitted.latent_pairs(inputs, outputs), forgetting=1.0)
             chosen = fitted.ridge if ridge is None else check_number(ridge, "ridge", least=0.0)
@@ -391,8 +391,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def novelty(self, X: Array) -> Novelty:
         """How far inputs lie from the training data: for each a p-value, small where it is new, and the reason."""
         fitted = self._require_fitted()
-        inputs = self._inputs(X, fitted)
-        found = fitted.novelty(fitted.sight(inputs, fitted.ensemble.encode(inputs)))
+        found = fitted.novelty(fitted.look(self._inputs(X, fitted)))
         if found is None:
             raise ValueError(
                 "This model was saved by an older pcarann, which did not keep what novelty needs: fit again."
@@ -518,15 +517,12 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         place, grid = fitted.ensemble.place, fitted.ensemble.output_pca.grid
         return fitted.outputs(check_fields(_required(y), "y", place, grid=grid, scalar=not grid)[0])
 
-    def _looked_at(self, X: Array, fitted: Fitted, stacklevel: int = 4) -> tuple[Array, list[Array], Sight]:
-        """Checked inputs, the latents of their orbit, and what is seen of them; a warning where they are new."""
-        inputs = self._inputs(X, fitted)
-        orbit = fitted.ensemble.orbit(inputs)
-        seen = fitted.sight(inputs, orbit[0])
-        said = None if fitted.reach is None else fitted.reach.warning(seen, fitted.view.names_of_columns())
-        if said:
-            warnings.warn(said, stacklevel=stacklevel - 1)
-        return inputs, orbit, seen
+    def _look(self, X: Array, fitted: Fitted, stacklevel: int = 3) -> Look:
+        """Checked and encoded inputs; a warning where they lie outside the training data."""
+        look = fitted.look(self._inputs(X, fitted))
+        if said := fitted.warning(look):
+            warnings.warn(said, stacklevel=stacklevel)
+        return look
 
     @staticmethod
     def _handed(X: Array, fitted: Fitted, fields: Array) -> Array:
@@ -542,12 +538,12 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return found
 
 
-def _whole(fitted: Fitted, inputs: Array, orbit: list[Array], seen: Sight) -> tuple[Array, Array, Array | None]:
+def _whole(fitted: Fitted, look: Look) -> tuple[Array, Array, Array | None]:
     """μ, σ and δ of all inputs; δ is None where all lie inside the training data."""
     place = fitted.ensemble.place
-    shape = (orbit[0].shape[0], fitted.ensemble.output_pca.mean.shape[0])
+    shape = (look.inputs.shape[0], fitted.ensemble.output_pca.mean.shape[0])
     mean, std, found = place.empty(*shape), place.empty(*shape), []
-    for rows, block_mean, block_std, beyond in fitted.blocks(inputs, orbit, seen):
+    for rows, block_mean, block_std, beyond in fitted.blocks(look):
         mean[rows, :], std[rows, :] = block_mean, block_std
         if beyond is not None:
             found.append((rows, beyond))

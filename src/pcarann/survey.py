@@ -84,7 +84,7 @@ def _seen(fitted: Fitted, inputs: Array, order: list[int]) -> Sight:
 
 def _rows(seen: Sight, rows: range) -> Sight:
     part = slice(rows.start, rows.stop)
-    return Sight(seen.x[part], seen.distance[part], seen.residual[part], seen.columns[part])
+    return Sight(seen.x[part], seen.distance[part], seen.residual[part], seen.columns[part], seen.parts)
 
 
 def _left_out(view: View, folds: list[list[LeftOut]], x: Values, columns: Values) -> Sight:
@@ -94,8 +94,15 @@ def _left_out(view: View, folds: list[list[LeftOut]], x: Values, columns: Values
         aligned = [one.aligned(x[:, where]) for one in part]
         latents.append(np.concatenate([codes[:, :modes] for codes in aligned]))
         white = [one.x[:, :modes] / np.where(one.spread[:modes] > 0, one.spread[:modes], 1.0) for one in part]
-        distances.append(np.concatenate([np.sqrt((codes**2).sum(axis=1)) for codes in white]))
+        apart = np.concatenate([np.sqrt((codes**2).sum(axis=1)) for codes in white])
+        distances.append(apart if modes > 1 else 0 * apart)
         beyond = [np.sqrt(one.residual**2 + (one.x[:, modes:] ** 2).sum(axis=1)) for one in part]
         residuals.append(np.concatenate(beyond))
     rows = [row for one in folds[0] for row in one.rows]
-    return Sight(np.concatenate(latents, axis=1), np.stack(distances, 1), np.stack(residuals, 1), columns[rows])
+    return Sight(
+        np.concatenate(latents, axis=1),
+        np.stack(distances, 1),
+        np.stack(residuals, 1),
+        columns[rows],
+        latent_parts(view.modes),
+    )

@@ -46,7 +46,7 @@ _METRIC_ROWS = 3000  # from which a metric is learned, at most
 _FEWEST_TO_REFINE = 5
 _SMALL = 1_000_000  # numbers in a feature matrix that one core handles as fast as several
 _FEW_UNSEEN = 100  # samples: with fewer that the PCA has not seen, some are left out of it for the novelty's sake
-_JUDGED_ROWS = 200  # samples, copies included, on which a fit is judged
+_JUDGED_ROWS = 100  # samples, copies included, on which a fit is judged
 
 
 class _Clock:
