@@ -27,6 +27,7 @@ import numpy as np
 
 from pcarann.problems.dataset import OperatorData
 from pcarann.problems.spectral import second_difference_eigenvalues, sine_matrix, wavenumbers
+from pcarann.symmetry import Symmetry
 
 __all__ = ["CASES", "AutoCase"]
 
@@ -43,6 +44,8 @@ class AutoCase:
     n_test: int
     kind: Literal["periodic", "bounded", "table"]
     """Whether inputs are fields, on a periodic grid or between ends, or columns of parameters"""
+    symmetry: Symmetry | None = None
+    """An exact one, to be offered"""
 
     @property
     def name(self) -> str:
@@ -253,13 +256,13 @@ CASES = {
     for case in (
         AutoCase(burgers_rough, 1000, 200, "periodic"),
         AutoCase(burgers_few, 120, 200, "periodic"),
-        AutoCase(burgers_smooth, 200, 200, "periodic"),
+        AutoCase(burgers_smooth, 200, 200, "periodic", Symmetry.shifts(-1)),
         AutoCase(elliptic_rough, 500, 200, "bounded"),
         AutoCase(plume_table, 300, 200, "table"),
         AutoCase(pipe_table, 400, 200, "table"),
         AutoCase(two_species, 600, 150, "periodic"),
         AutoCase(backward_diffusion, 800, 200, "periodic"),
-        AutoCase(lorenz96, 3500, 200, "periodic"),
-        AutoCase(screened_poisson, 400, 150, "bounded"),
+        AutoCase(lorenz96, 3500, 200, "periodic", Symmetry.shifts(-1)),
+        AutoCase(screened_poisson, 400, 150, "bounded", Symmetry.dihedral()),
     )
 }

@@ -19,7 +19,7 @@ import math
 
 from pcarann.arrays import Array, Place, place_of, shifted_right
 
-__all__ = ["normal", "permutation", "uniform"]
+__all__ = ["normal", "permutation", "spread", "uniform"]
 
 _GOLDEN = 0x9E3779B97F4A7C15
 _MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
@@ -81,6 +81,17 @@ def permutation(n: int, *, seed: int, stream: tuple[int, ...]) -> list[int]:
     """Return a random order of 0, …, n − 1, made on the host so that every backend shuffles alike."""
     keys = uniform((n,), seed=seed, stream=stream, place=place_of(None))
     return [int(i) for i in keys.argsort(kind="stable")]
+
+
+def spread(n: int, count: int, *, seed: int = 0) -> list[int]:
+    """Return `count` of the rows 0, …, n − 1 in order, spread over them by a seeded shuffle; all where n ≤ count.
+
+    The first rows of ordered data would stand for one end of them.
+
+    >>> spread(10, 3)
+    [1, 3, 9]
+    """
+    return list(range(n)) if n <= count else sorted(permutation(n, seed=seed, stream=(-8,))[:count])
 
 
 def _mixed(z: Array, scratch: Array) -> Array:
