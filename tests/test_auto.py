@@ -11,7 +11,8 @@ from pcarann import choice as choice_module
 from pcarann.auto import _Search, choose, search
 from pcarann.choice import DEFAULT, ENERGY, Choice, chosen_parameters
 from pcarann.costs import Size, Timing
-from pcarann.finals import FOLDS, Race, cut
+from pcarann.finals import Race
+from pcarann.judge import FOLDS, cut
 from pcarann.metrics import coverage, relative_l2
 from pcarann.report import AutoReport, Trial
 

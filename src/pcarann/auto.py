@@ -21,7 +21,8 @@ from typing import Any
 
 from pcarann.arrays import Array, Place, place_of, single_threaded
 from pcarann.choice import DEFAULT, ENERGY, Choice, chosen_parameters
-from pcarann.finals import Judge, Race, Rows, cut
+from pcarann.finals import Race
+from pcarann.judge import Judge, Rows, cut
 from pcarann.random import uniform
 from pcarann.report import AutoReport, Trial
 from pcarann.smoothing import Smoothing
@@ -64,7 +65,7 @@ def choose(
     for plain in (ENERGY, DEFAULT):
         race.enter(plain, share=0.6)
     if not race.running:
-        report.choice = judge.cheapest(ENERGY)
+        report.choice = judge.in_time(ENERGY)
         report.left_out.append(("the search", f"a fit of {report.choice.name} is all that the budget allows"))
     else:
         searched = search_rows(judge.samples, seed)
@@ -72,12 +73,22 @@ def choose(
         seconds = _SEARCHED * (judge.left - max(map(judge.last, race.running)))
         found = search(*pair, grids[0], seed=seed, budget=seconds, tick=tick, report=report)
         for choice in found:
-            race.enter(choice, share=0.9 if symmetry is None else 0.5)
+            race.enter(choice, share=0.75 if symmetry is None else 0.5)
         if symmetry is not None:
             _offer_symmetry(race)
         race.run()
+        _hurry(judge, report)
+    parameters = judge.parameters(report.choice)
     report.seconds = judge.budget - judge.left
-    return judge.parameters(report.choice), report
+    return parameters, report
+
+
+def _hurry(judge: Judge, report: AutoReport) -> None:
+    """Take fewer members where the last fit turned out to take longer than was foreseen."""
+    wanted, report.choice = report.choice, judge.in_time(report.choice)
+    if report.choice != wanted:
+        late = f"a fit of {judge.last(wanted):.0f} s with {judge.left:.0f} s left"
+        report.left_out.append((f"the other members of {report.choice.name}", late))
 
 
 def search_rows(samples: int, seed: int) -> list[Rows]:
@@ -108,7 +119,7 @@ def _offer_symmetry(race: Race) -> None:
         race.enter(replace(first.with_symmetry(), members=None), share=0.5)
     entered = [choice for choice in race.running if choice.symmetry]
     if entered and not (best := race.best(entered)).plain:
-        race.enter_as_is(replace(best, ridge="gcv"), share=0.5)
+        race.enter(replace(best, ridge="gcv"), share=0.5, as_is=True)
 
 
 class _Search:
