@@ -43,9 +43,15 @@ def periodic_pairs(n: int, seed: int = 0, points: int = 10) -> Pairs:
     return Pairs(a, u)
 
 
+@pytest.fixture
+def torch_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tensors on the CPU are computed by torch itself, as they are on a GPU, and not by NumPy in their memory."""
+    monkeypatch.setattr("pcarann.arrays.Place.computing", property(lambda self: self))
+
+
 @pytest.fixture(params=["numpy", "torch", "strict"])
-def backend(request: pytest.FixtureRequest):
-    """A function that puts a NumPy array into one of the libraries."""
+def backend(request: pytest.FixtureRequest, torch_computes: None):
+    """A function that puts a NumPy array into one of the libraries, which then computes with it."""
     if request.param == "numpy":
         return np.asarray
     if request.param == "torch":

@@ -109,7 +109,7 @@ def test_smoothing_of_the_step_acts_on_every_snapshot():
         assert np.allclose(model.predict(TEST[0])[:, t], snapshot, rtol=0, atol=1e-12)
 
 
-def test_lists_and_torch_tensors_are_trajectories_too(fitted):
+def test_lists_and_torch_tensors_are_trajectories_too(fitted, torch_computes):
     torch = pytest.importorskip("torch")
     expected = fitted.predict(TEST[0])
     assert np.array_equal(fitted.predict(TEST[0].tolist()), expected)

@@ -233,7 +233,7 @@ def test_random_state_may_be_a_generator_or_none(pairs, state):
 # backends
 
 
-def test_torch_equals_numpy_in_scales_readout_predictions_intervals_and_updates(pairs):
+def test_torch_equals_numpy_in_scales_readout_predictions_intervals_and_updates(pairs, torch_computes):
     torch = pytest.importorskip("torch")
     models = []
     for wrap in (np.asarray, torch.asarray):
@@ -250,6 +250,21 @@ def test_torch_equals_numpy_in_scales_readout_predictions_intervals_and_updates(
     for name in ("mean", "std", "lower", "upper"):
         assert np.allclose(getattr(one_band, name), to_host(getattr(two_band, name)), rtol=0, atol=1e-8)
     assert np.allclose(one_after, to_host(two_after), rtol=0, atol=1e-8)
+
+
+def test_torch_tensors_on_a_cpu_are_computed_by_numpy_and_come_back_as_tensors(pairs):
+    torch = pytest.importorskip("torch")
+    one, two = (
+        small().fit(*map(wrap, pairs[:200])).calibrate(*map(wrap, pairs[200:300])) for wrap in (np.asarray, torch.asarray)
+    )
+    assert isinstance(two.input_pca_.modes, np.ndarray)
+    expected, found = (
+        vars(model.predict_interval(wrap(pairs.inputs[300:]), alpha=0.1))
+        for model, wrap in ((one, np.asarray), (two, torch.asarray))
+    )
+    for name, part in found.items():
+        assert isinstance(part, torch.Tensor)
+        assert np.array_equal(part.numpy(), expected[name])
 
 
 def test_the_core_runs_under_array_api_strict(pairs):
@@ -345,9 +360,19 @@ def test_one_feature_and_one_output_work():
     assert np.allclose(model.predict(x), np.sin(3 * x), atol=1e-2)
 
 
+def fitted_saying(model, a, u, says):
+    """Fit, and expect one warning, or none."""
+    if says is None:
+        return model.fit(a, u)
+    with pytest.warns(UserWarning, match=says) as caught:
+        model.fit(a, u)
+    assert len(caught) == 1
+    return model
+
+
 @pytest.mark.parametrize("which", ["inputs", "outputs", "both"])
 @pytest.mark.parametrize("scales", ["energy", "refined"])
-def test_constant_fields_predict_the_constant_without_a_warning(pairs, which, scales):
+def test_constant_fields_predict_the_constant_and_warn_only_where_inputs_say_nothing(pairs, which, scales):
     a, u = (array.copy() for array in pairs[:50])
     if which in ("inputs", "both"):
         a[:] = 2.5
@@ -355,7 +380,8 @@ def test_constant_fields_predict_the_constant_without_a_warning(pairs, which, sc
         u[:] = -0.3
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = small(scales=scales).fit(a, u).calibrate(a, u)
+        model = fitted_saying(small(scales=scales), a, u, "no better than the mean field" if which == "inputs" else None)
+        model.calibrate(a, u)
         found, band = model.predict(a[:4]), model.predict_interval(a[:4])
     expected = model.output_pca_.mean.reshape(2, 40)
     assert np.allclose(found, np.broadcast_to(expected, found.shape), atol=1e-12)
@@ -663,7 +689,7 @@ def test_a_refit_without_a_ridge_uses_that_of_the_fit_for_every_option(circular,
 
 @every_option
 @pytest.mark.parametrize("library", ["torch", "array_api_strict"])
-def test_every_option_is_the_same_on_every_backend(circular, option, library):
+def test_every_option_is_the_same_on_every_backend(circular, option, library, torch_computes):
     xp = pytest.importorskip(library)
     noise = 0.1 * np.random.default_rng(0).normal(size=circular.outputs.shape)
     found = []
@@ -770,7 +796,7 @@ def test_constant_fields_predict_the_constant_with_every_option(pairs, which, op
         u[:] = -0.3
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = small(**option).fit(a, u)
+        model = fitted_saying(small(**option), a, u, "no better than the mean field" if which == "inputs" else None)
     expected = model.output_pca_.mean.reshape(2, 40)
     assert np.allclose(model.predict(a[:4]), np.broadcast_to(expected, (4, 2, 40)), atol=1e-12)
 

@@ -123,7 +123,7 @@ def p_among(depth: Values, reference: Values) -> Values:
     What k excesses of mean b say of the next one, their mean being uncertain, is (1 + e/kb)^(−k).
 
     >>> print(p_among(np.array([0.5, 8.5, 20.0]), np.arange(1.0, 10.0)).round(4))
-    [1.     0.2    0.0014]
+    [1.e+00 2.e-01 7.e-04]
     """
     upper = reference[int(_BODY * len(reference)) :]
     tail, count = max(float((upper - upper[0]).mean()), _LEAST_TAIL), len(upper)

@@ -206,8 +206,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             outputs, output_grid = check_fields(_required(y), "y", place, scalar=True, least=2)
             check_pair_lengths(inputs, outputs)
             units = Units.of(inputs, outputs)
-            inputs = inputs if units.inputs == 1.0 else inputs / units.inputs
-            outputs = outputs if units.outputs == 1.0 else outputs / units.outputs
+            inputs, outputs = units.divided(inputs, outputs)
             smoothing = Smoothing.of(inputs, input_grid, settings.smoothing)
             inputs = smoothing(inputs, input_grid)
             grids = (input_grid, output_grid)
@@ -232,27 +231,32 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         device: str | None = None,
         verbose: bool = False,
     ) -> PCARaNN:
-        """Choose all options by validation, within about `budget` seconds of search, and return the fitted model.
+        """Choose all options by validation, within about `budget` seconds in all, and return the fitted model.
 
-        `auto_report_` of the model says what was tried and chosen: print it. A `symmetry` that is offered is used
-        only where it lowers the validation error.
+        `auto_report_` of the model says what was tried, left out and chosen: print it. The estimator as it comes is
+        always among the finalists. A `symmetry` that is offered is used only where it lowers the validation error.
         """
-        from pcarann.auto import chosen_parameters, judge_symmetry, search
+        from pcarann.auto import choose
 
         check_number(budget, "budget", above=0.0)
-        seed = check_seed(random_state)
-        place = place_of(X, device)
+        fixed = {"random_state": check_seed(random_state), "device": device}
+        place = place_of(X, device).computing
         inputs, grid = check_fields(X, "X", place, least=_FEWEST_TO_CHOOSE)
-        outputs, _ = check_fields(_required(y), "y", place, scalar=True, least=_FEWEST_TO_CHOOSE)
+        outputs, output_grid = check_fields(_required(y), "y", place, scalar=True, least=_FEWEST_TO_CHOOSE)
         check_pair_lengths(inputs, outputs)
+        units = Units.of(inputs, outputs)
+        pair, grids = units.divided(inputs, outputs), (grid, output_grid)
         with _progress(verbose) as tick:
-            report = search(inputs, outputs, grid, seed=seed, budget=budget, tick=lambda name: tick(name, 0, None))
-            parameters = chosen_parameters(report.choice, inputs, outputs, grid)
-            parameters |= {"random_state": seed, "device": device}
-            if symmetry is not None:
-                tick("symmetry", 0, None)
-                parameters = judge_symmetry(cls, parameters, X, y, symmetry, report)
-        model = cls(**parameters, verbose=verbose).fit(X, y)
+            parameters, report = choose(
+                cls, pair, grids, fixed=fixed, budget=budget, symmetry=symmetry, tick=lambda name: tick(name, 0, None)
+            )
+        model = cls(**parameters, verbose=verbose)
+        if isinstance(model.scales, tuple):
+            model.scales = (model.scales[0] / units.inputs, model.scales[1])
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="n_components=.* was asked for")
+            model.fit(X, y)
+        report.seconds += model.fit_seconds_["total"]
         model.auto_report_ = report
         return model
 

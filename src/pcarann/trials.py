@@ -107,7 +107,7 @@ def random_trial(folds: list[Fold], choice: Choice, seed: int) -> tuple[Choice, 
     for fold in folds:
         x, held, latent = fold.latent(choice)
         layers = HiddenLayers(seed, 0, (int(x.shape[1]), *choice.widths))
-        scales = energy_matched_scales(layers, latent.weighted(x), fold.y)
+        scales = energy_matched_scales(layers, latent.weighted(x), None)
         scales = (scales[0] * math.exp(choice.offsets[0]), scales[1] * math.exp(choice.offsets[1]))
         features, H = anchor_features(layers, x, scales, latent)
         unit = float(place_of(H).xp.sum(H**2)) / int(H.shape[0]) or 1.0

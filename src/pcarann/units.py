@@ -46,6 +46,13 @@ class Units:
         """
         return cls(_unit(largest(inputs)), _unit(largest(outputs)))
 
+    def divided(self, inputs: Array, outputs: Array) -> tuple[Array, Array]:
+        """Fields as they were handed in, to those inside: the same arrays where the units are 1."""
+        return (
+            inputs if self.inputs == 1.0 else inputs / self.inputs,
+            outputs if self.outputs == 1.0 else outputs / self.outputs,
+        )
+
 
 def _unit(size: float) -> float:
     if size == 0 or 1 / _SAFE < size < _SAFE:

@@ -82,6 +82,35 @@ def test_lorenz_states_have_left_their_start():
         assert fields.std() == pytest.approx(3.65, abs=0.15)
 
 
+OPERATORS = {
+    "burgers_smooth": lambda a: auto_cases.cole_hopf(a, viscosity=0.02, time=1.0),
+    "lorenz96": auto_cases.lorenz_later,
+    "screened_poisson": auto_cases.screened,
+}
+
+
+def test_a_symmetry_is_offered_on_three_data_sets():
+    assert {name for name, case in CASES.items() if case.symmetry is not None} == set(OPERATORS)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_the_symmetry_that_is_offered_is_exact(name):
+    inputs, outputs = CASES[name].make(2, 0)
+    group = CASES[name].symmetry.bind(inputs.shape[1:], outputs.shape[1:])
+    flat, expected = inputs.reshape(2, -1), outputs.reshape(2, -1)
+    for element in range(min(group.order, 8)):
+        moved = group.move_inputs(flat, element).reshape(inputs.shape)
+        found = OPERATORS[name](moved).reshape(2, -1)
+        # Sums in another order, and on Lorenz's attractor a fifth of a time unit to grow in.
+        assert np.allclose(found, group.move_outputs(expected, element), rtol=1e-8, atol=1e-9 * np.abs(expected).max())
+
+
+def test_the_recipe_is_compared_with_the_better_of_the_plain_estimators():
+    methods = {name: {"error": value} for name, value in (("auto", 0.3), ("energy", 0.2), ("refined", 0.6))}
+    assert auto._against_plain(methods) == {"auto_over_plain": pytest.approx(1.5)}
+    assert auto._against_plain({"auto": methods["auto"]}) == {}
+
+
 def test_ratios_are_to_the_opponent_of_least_error():
     methods = {
         "kernel": {"error": 0.4, "seconds": 1.0},
@@ -103,6 +132,9 @@ def test_quick_mode_writes_record_and_table(tmp_path):
     assert set(cases["burgers_few"]["methods"]) == set(auto.METHODS)
     assert cases["burgers_few"]["methods"]["smoothed"]["chosen"]["smoothing"] in auto.SMOOTHING
     assert "failed" in cases["pipe_table"]["methods"]["smoothed"]
+    assert "failed" in cases["pipe_table"]["methods"]["symmetric"]
+    assert cases["pipe_table"]["methods"]["auto"]["fit_over_budget"] > 0
+    assert "auto / better plain" in path.read_text()
     assert cases["pipe_table"]["methods"]["auto"]["report"]
     assert "these numbers mean nothing" in path.read_text()
 
