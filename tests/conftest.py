@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +43,19 @@ def periodic_pairs(n: int, seed: int = 0, points: int = 10) -> Pairs:
     a = (rng.normal(size=(n, 5)) * [0.5, 1.0, 1.0, 0.5, 0.5]) @ waves
     u = np.stack([a**2, np.tanh(np.roll(a, 1, axis=1) + np.roll(a, -1, axis=1))], axis=1)
     return Pairs(a, u)
+
+
+def rewritten(path, change):
+    """Change the document and the tensors of a model file, and seal it again."""
+    from safetensors.numpy import load_file
+    from safetensors.numpy import save as serialise
+
+    content = path.read_bytes()
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    document, tensors = json.loads(header["__metadata__"]["pcarann"]), load_file(path)
+    change(document, tensors)
+    blank = serialise(tensors, {"pcarann": json.dumps(document), "sha256": "0" * 64})
+    path.write_bytes(blank.replace(b"0" * 64, hashlib.sha256(blank).hexdigest().encode(), 1))
 
 
 @pytest.fixture

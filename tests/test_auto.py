@@ -37,7 +37,7 @@ def half_irrelevant(n, seed=0):
 
 def error(model, inputs, outputs):
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".* inputs lie more than")
+        warnings.filterwarnings("ignore", message=".* inputs lie outside")
         return relative_l2(model.predict(inputs), outputs)
 
 
@@ -61,12 +61,10 @@ def rough():
 # What is found
 
 
-def test_a_table_of_parameters_in_wild_units_is_solved_far_better_than_by_default():
-    found = PCARaNN.auto(UNITS * TRAIN[0], TRAIN[1])
-    with pytest.warns(UserWarning, match="n_components"):
-        default = PCARaNN().fit(UNITS * TRAIN[0], TRAIN[1])
-    assert found.auto_report_.choice.unit
-    assert error(found, UNITS * TEST[0], TEST[1]) < error(default, UNITS * TEST[0], TEST[1]) / 10
+def test_units_of_the_columns_of_a_table_do_not_count():
+    found, wild = PCARaNN.auto(*TRAIN), PCARaNN.auto(UNITS * TRAIN[0], TRAIN[1])
+    # The searches round differently and may choose differently, among models that are level.
+    assert error(wild, UNITS * TEST[0], TEST[1]) < 1.5 * error(found, *TEST)
 
 
 def test_an_irrelevant_part_of_the_input_is_found_and_set_aside(rough):
@@ -489,6 +487,7 @@ def test_a_metric_is_learned_alike_from_ordered_and_from_shuffled_samples(monkey
 # The result is an ordinary model
 
 
+@pytest.mark.filterwarnings("ignore:n_components=.* was asked for")
 def test_prediction_with_spread_and_intervals_work(model):
     other = clone(model).fit(*TRAIN).calibrate(P[60:110], U[60:110])
     mean, std = other.predict(P[110:], return_std=True)
@@ -499,6 +498,7 @@ def test_prediction_with_spread_and_intervals_work(model):
     assert coverage(band.lower, band.upper, U[110:]) > 0.75
 
 
+@pytest.mark.filterwarnings("ignore:n_components=.* was asked for")
 def test_it_adapts(model):
     shifted = U + 0.3 * np.sin(3 * P[:, :1])
     other = clone(model).fit(*TRAIN)
@@ -517,6 +517,7 @@ def test_a_smoothed_model_survives_save_and_load(rough, tmp_path):
     assert np.array_equal(load(tmp_path / "auto.pcarann").predict(ROUGH[0]), rough.predict(ROUGH[0]))
 
 
+@pytest.mark.filterwarnings("ignore:n_components=.* was asked for")
 def test_a_clone_fits_to_the_same_model_without_a_search(model):
     other = clone(model)
     assert not hasattr(other, "auto_report_")

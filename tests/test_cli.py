@@ -439,8 +439,8 @@ def test_describe_gives_the_size_of_a_model_in_words_and_its_largest_parts(folde
     facts = json.loads(run("describe", "model", "--json").stdout)
     assert facts["bytes"] == os.path.getsize("model")
     assert facts["size"] == f"{facts['bytes'] / 1000:.0f} kB"
-    readouts = [member.readout for member in load("model")._fitted.ensemble.members]
-    assert facts["largest_parts"][0] == f"readouts {np.stack(readouts).nbytes / 1000:.0f} kB"
+    coefficients = [member.coefficients for member in load("model")._fitted.ensemble.members]
+    assert facts["largest_parts"][0] == f"coefficients {np.stack(coefficients).nbytes / 1000:.0f} kB"
 
 
 @pytest.mark.parametrize("option", ["inputs", "outputs"])

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conftest import periodic_pairs
+from conftest import periodic_pairs, rewritten
 from pcarann import ModelFileError, PCARaNN, load
 from pcarann.storage import FORMAT_VERSION, atomic_writer
 from pcarann.symmetry import Symmetry
@@ -331,19 +331,6 @@ def test_a_symmetry_keeps_its_name_over_many_savings(tmp_path):
         model = load(tmp_path / "m")
     assert (model.symmetry.n_fit, model.symmetry.n_predict) == (4, 3)
     assert repr(model.symmetry).count("using") == 1
-
-
-def rewritten(path, change):
-    """Change the document and the tensors of a model file, and seal it again."""
-    from safetensors.numpy import load_file
-    from safetensors.numpy import save as serialise
-
-    content = path.read_bytes()
-    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-    document, tensors = json.loads(header["__metadata__"]["pcarann"]), load_file(path)
-    change(document, tensors)
-    blank = serialise(tensors, {"pcarann": json.dumps(document), "sha256": "0" * 64})
-    path.write_bytes(blank.replace(b"0" * 64, hashlib.sha256(blank).hexdigest().encode(), 1))
 
 
 def set_table(side, value):
