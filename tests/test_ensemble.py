@@ -25,10 +25,12 @@ def member_fields(model, inputs):
 
 def test_mean_and_spread_are_those_of_the_members_fields(fitted, pairs):
     inputs = pairs.inputs[200:330]
+    inputs = inputs[fitted.novelty(inputs).p_value > 0.01]  # elsewhere more is counted than their spread
     fields = member_fields(fitted, inputs)
     mean, std = fitted.predict(inputs, return_std=True)
-    assert np.allclose(mean.reshape(130, -1), fields.mean(axis=0), atol=1e-12)
-    assert np.allclose(std.reshape(130, -1), fields.std(axis=0, ddof=1), atol=1e-12)
+    assert len(inputs) > 120
+    assert np.allclose(mean.reshape(len(inputs), -1), fields.mean(axis=0), atol=1e-12)
+    assert np.allclose(std.reshape(len(inputs), -1), fields.std(axis=0, ddof=1), atol=1e-12)
 
 
 def test_mean_alone_equals_mean_with_spread(fitted, pairs):

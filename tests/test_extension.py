@@ -8,7 +8,8 @@ from pcarann.extension import extended
 from pcarann.metrics import relative_l2
 from pcarann.pca import fit_pca
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*inputs lie outside the training data")  # leaving the training data is the point
+# Leaving the training data is the point.
+pytestmark = pytest.mark.filterwarnings("ignore:.*inputs lie outside the training data")
 POINTS = np.linspace(0, 1, 40)
 
 

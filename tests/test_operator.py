@@ -255,7 +255,8 @@ def test_torch_equals_numpy_in_scales_readout_predictions_intervals_and_updates(
 def test_torch_tensors_on_a_cpu_are_computed_by_numpy_and_come_back_as_tensors(pairs):
     torch = pytest.importorskip("torch")
     one, two = (
-        small().fit(*map(wrap, pairs[:200])).calibrate(*map(wrap, pairs[200:300])) for wrap in (np.asarray, torch.asarray)
+        small().fit(*map(wrap, pairs[:200])).calibrate(*map(wrap, pairs[200:300]))
+        for wrap in (np.asarray, torch.asarray)
     )
     assert isinstance(two.input_pca_.modes, np.ndarray)
     expected, found = (
@@ -380,7 +381,9 @@ def test_constant_fields_predict_the_constant_and_warn_only_where_inputs_say_not
         u[:] = -0.3
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = fitted_saying(small(scales=scales), a, u, "no better than the mean field" if which == "inputs" else None)
+        model = fitted_saying(
+            small(scales=scales), a, u, "no better than the mean field" if which == "inputs" else None
+        )
         model.calibrate(a, u)
         found, band = model.predict(a[:4]), model.predict_interval(a[:4])
     expected = model.output_pca_.mean.reshape(2, 40)

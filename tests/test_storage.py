@@ -387,7 +387,7 @@ OLD = Path(__file__).parent / "data"
 
 
 def loaded_with_a_warning():
-    with pytest.warns(UserWarning, match=r"^This model is of format 1, which did not keep .*: .*\. Fit again") as caught:
+    with pytest.warns(UserWarning, match=r"^This model is of format 1, .*\. Fit again") as caught:
         model = load(OLD / "format1.model")
     assert len(caught) == 1
     return model
@@ -409,5 +409,5 @@ def test_a_file_of_format_1_adapts_and_is_saved_in_the_new_format(tmp_path):
 
 
 def test_a_file_of_format_1_says_that_it_knows_nothing_of_novelty():
-    with np.load(OLD / "format1.npz") as kept, pytest.raises(ValueError, match="saved by an older pcarann.*fit again"):
+    with np.load(OLD / "format1.npz") as kept, pytest.raises(ValueError, match=r"by an older pcarann.*fit again"):
         loaded_with_a_warning().novelty(kept["inputs"])
