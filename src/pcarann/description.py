@@ -289,7 +289,8 @@ def _rebuild(description: dict[str, Any], tensors: Tensors, place: Place) -> PCA
     old = (
         "coefficients" not in tensors
     )  # before format 4 a file held readouts, for a kernel those of a factor made anew
-    stored = tensor("readouts" if old else "coefficients", len(features), features[0].count, output_pca.n_components)
+    terms = features[0].count if old else features[0].terms
+    stored = tensor("readouts" if old else "coefficients", len(features), terms, output_pca.n_components)
     members = [
         (Member.of if old else Member)(made, stored[k, :, :], ReadoutReport(**report))
         for k, (made, report) in enumerate(zip(features, description["reports"], strict=True))

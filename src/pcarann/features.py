@@ -117,6 +117,11 @@ class RandomFeatures:
         return coefficients
 
     @property
+    def terms(self) -> int:
+        """The number of predictors."""
+        return self.count
+
+    @property
     def member(self) -> int:
         """Which member of the ensemble these are."""
         return self.layers.member

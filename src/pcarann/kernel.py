@@ -13,13 +13,19 @@ Predictions need no factor: with V the readout of φ,
     û(x) = φ(x)ᵀV = k(x, Z) α,   α = L⁻ᵀV.
 
 L is nearly singular for long lengths and comes out differently on another machine, while Z and α mean one function
-everywhere: they are what a member keeps and what a file holds, and L is made where features are asked for.
+everywhere: they are what a member keeps and what a file holds, and L is made where features are asked for. For long
+lengths α is huge, k is nearly 1, and k α would be all cancellation. There, with s = √5 r and g the rest of k behind its
+first terms,
+
+    k = 1 − s²/6 + g(s),   g(s) = s⁴/24 − s⁵/45 + …,   s² = 5 ‖x − z‖² / ℓ²,
+
+the first two make a polynomial of degree two in x, whose coefficients Σα, Σαz and Σα‖z‖² are summed once and kept; what
+is left to be summed for each x is small. So it is done for x whose mean s² is below 1; for others k α itself is summed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -40,6 +46,8 @@ _STREAM = -5
 _MEDIAN_ROWS = 500
 _EPS = 2.0**-52
 _NEAR_ROUNDING = 1e3 * _EPS
+_REST = [(-1) ** n * (1 - n + n * (n - 1) / 3) / math.factorial(n) for n in range(4, 16)]
+"""Coefficients of s⁴, s⁵, … in k"""
 
 
 @dataclass(frozen=True)
@@ -65,16 +73,38 @@ class KernelFeatures:
         return self._beside(solve_lower(self.lower, self._values(latents)), latents)
 
     def predictors(self, latents: Array) -> Array:
-        """Return k(x, Z) of (samples, latent) rows, the linear term behind it, as (samples, features)."""
-        return self._beside(self._values(latents), latents)
+        """Return what predictions are combinations of, (samples, terms): g, the polynomial's terms, the linear term.
+
+        Where s² is not small they are k, zeros, the linear term: the same function.
+        """
+        place = place_of(latents)
+        x = self.latent.weighted(latents)
+        squared = squared_distances(x, self.landmarks)
+        squared *= 5.0 / self.length**2
+        near = place.xp.mean(squared, axis=1)[:, None] < 1.0
+        terms = place.xp.concat([place.zeros(x.shape[0], 1) + 1.0, place.xp.sum(x**2, axis=1)[:, None], x], axis=1)
+        parts = [_matern52_rest(squared, near), place.xp.where(near, terms, 0.0)]
+        return place.xp.concat(parts if self.latent.linear is None else [*parts, latents * self.latent.linear], axis=1)
 
     def coefficients(self, readout: Array) -> Array:
-        """α of a readout V of φ, the linear term's rows as they are."""
-        return self._changed(readout, lambda V: solve_lower(self.lower, V, transposed=True))
+        """Of the predictors, for a readout V of φ: α, those of the polynomial, the linear term's rows as they are."""
+        xp = place_of(readout).xp
+        count, Z, a = int(self.landmarks.shape[0]), self.landmarks, 5.0 / (6.0 * self.length**2)
+        alpha = solve_lower(self.lower, readout[:count, :], transposed=True)
+        total = xp.sum(alpha, axis=0)[None, :]
+        constant = total - a * (xp.sum(Z**2, axis=1)[None, :] @ alpha)
+        return xp.concat([alpha, constant, -a * total, 2 * a * (Z.T @ alpha), readout[count:, :]], axis=0)
 
     def readout(self, coefficients: Array) -> Array:
         """V of coefficients α: the inverse of `coefficients`."""
-        return self._changed(coefficients, lambda alpha: self.lower.T @ alpha)
+        count, terms = int(self.landmarks.shape[0]), 2 + int(self.landmarks.shape[1])
+        linear = coefficients[count + terms :, :]
+        return place_of(coefficients).xp.concat([self.lower.T @ coefficients[:count, :], linear], axis=0)
+
+    @property
+    def terms(self) -> int:
+        """The number of predictors."""
+        return self.count + 2 + int(self.landmarks.shape[1])
 
     def _values(self, latents: Array) -> Array:
         return matern52(squared_distances(self.landmarks, self.latent.weighted(latents)), self.length)
@@ -83,10 +113,6 @@ class KernelFeatures:
         if self.latent.linear is None:
             return features.T
         return place_of(latents).xp.concat([features, (latents * self.latent.linear).T], axis=0).T
-
-    def _changed(self, rows: Array, change: Callable[[Array], Array]) -> Array:
-        count = int(self.landmarks.shape[0])
-        return place_of(rows).xp.concat([change(rows[:count, :]), rows[count:, :]], axis=0)
 
     @property
     def count(self) -> int:
@@ -164,6 +190,20 @@ def matern52(squared: Array, length: float) -> Array:
     root *= -1.0
     squared *= xp.exp(root)
     return squared
+
+
+def _matern52_rest(squares: Array, near: Array) -> Array:
+    """g(s) of s², (samples, landmarks), in their memory, for rows that are `near`; k(s) for the others."""
+    xp = place_of(squares).xp
+    root = xp.sqrt(squares)
+    # The series is exact to rounding up to s = ½, where the difference k − 1 + s²/6 has lost three digits.
+    series: Array = 0.0
+    for coefficient in reversed(_REST):
+        series = series * root + coefficient
+    series *= squares * squares
+    whole = (1.0 + root + squares / 3.0) * xp.exp(-root)
+    rest = xp.where(root < 0.5, series, whole - 1.0 + squares / 6.0)
+    return xp.where(near, rest, whole)
 
 
 def squared_distances(x: Array, z: Array) -> Array:
