@@ -7,11 +7,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from conftest import smooth_pairs
 from safetensors import safe_open
 
 import pcarann.kernel
 import pcarann.training
+from conftest import smooth_pairs
 from pcarann import Marching, PCARaNN, load
 from pcarann.conformal import Calibration, conformal_rank
 from pcarann.metrics import relative_l2
@@ -20,29 +20,39 @@ from pcarann.readout import fit_readout, fit_streamed_readout
 SMALL = {"n_components": 6, "widths": (40, 30), "n_members": 2, "scales": "energy"}
 
 
-def predicted_elsewhere(model, inputs, folder, environment):
-    """What a fresh process with other environment variables predicts with the model's file."""
-    model.save(folder / "model.pcarann")
-    np.save(folder / "inputs.npy", inputs)
-    code = "import numpy as np, pcarann; np.save('found.npy', pcarann.load('model.pcarann').predict(np.load('inputs.npy')))"
-    subprocess.run([sys.executable, "-c", code], cwd=folder, env={**os.environ, **environment}, check=True)
-    return np.load(folder / "found.npy")
-
-
 # A kernel under another BLAS
 
+KERNELS = {
+    f"length {length:g}, ridge {ridge:g}": {"length": length, "ridge": ridge}
+    for length in (256.0, 64.0)
+    for ridge in (1e-10, 0.0)
+}
+KERNELS |= {"length 256": {"length": 256.0}, "length 64": {"length": 64.0}, "default": {}}
+ELSEWHERE = """
+import numpy as np, pcarann
+for i in range({count}):
+    np.save(f"{{i}}.npy", pcarann.load(f"{{i}}.pcarann").predict(np.load("inputs.npy")))
+"""
 
-@pytest.mark.parametrize("environment", [{"OPENBLAS_CORETYPE": "Nehalem"}, {"OPENBLAS_NUM_THREADS": "1"}], ids=str)
-@pytest.mark.parametrize(
-    "options",
-    [{"length": length, "ridge": ridge} for length in (256.0, 64.0) for ridge in (1e-10, 0.0)]
-    + [{"length": 256.0}, {"length": 64.0}, {}],
-    ids=str,
-)
-def test_a_kernel_is_the_same_function_under_another_blas(tmp_path, options, environment):
-    pairs = smooth_pairs(160)
-    model = PCARaNN(n_components=0.99999, n_members=2, regressor="kernel", **options).fit(*pairs[:130])
-    here, there = model.predict(pairs.inputs[130:]), predicted_elsewhere(model, pairs.inputs[130:], tmp_path, environment)
+
+@pytest.fixture(scope="module", params=[{"OPENBLAS_CORETYPE": "Nehalem"}, {"OPENBLAS_NUM_THREADS": "1"}], ids=str)
+def here_and_there(request, tmp_path_factory):
+    """What each kernel predicts here, and what a fresh process with another BLAS predicts with its file."""
+    pairs, folder = smooth_pairs(160), tmp_path_factory.mktemp("kernels")
+    np.save(folder / "inputs.npy", pairs.inputs[130:])
+    here = []
+    for i, options in enumerate(KERNELS.values()):
+        model = PCARaNN(n_components=0.99999, n_members=2, regressor="kernel", **options).fit(*pairs[:130])
+        model.save(folder / f"{i}.pcarann")
+        here.append(model.predict(pairs.inputs[130:]))
+    command = [sys.executable, "-c", ELSEWHERE.format(count=len(KERNELS))]
+    subprocess.run(command, cwd=folder, env={**os.environ, **request.param}, check=True)
+    return here, [np.load(folder / f"{i}.npy") for i in range(len(KERNELS))]
+
+
+@pytest.mark.parametrize("i", range(len(KERNELS)), ids=KERNELS)
+def test_a_kernel_is_the_same_function_under_another_blas(here_and_there, i):
+    here, there = (part[i] for part in here_and_there)
     assert np.abs(there - here).max() <= 1e-9 * np.abs(here).max()  # row 27 of shared/FAULTS.md
 
 
@@ -67,9 +77,10 @@ def waking(n, seed):
 def errors_sorted_and_shuffled(sweep, test, **options):
     order = np.random.default_rng(2).permutation(len(sweep[0]))
     both = (sweep, (sweep[0][order], sweep[1][order]))
-    return [relative_l2(PCARaNN(n_components=8, **options).fit(*one).predict(test[0]), test[1]) for one in both]
+    return [relative_l2(PCARaNN(n_components=(2, 4), **options).fit(*one).predict(test[0]), test[1]) for one in both]
 
 
+@pytest.mark.filterwarnings("ignore:.*lie outside the training data")  # the rim, which the sweep passes quickly
 @pytest.mark.parametrize("scales", ["energy", ("gain", 1.0, 1.0), "refined"], ids=str)
 def test_random_layers_learn_a_sorted_sweep_as_well_as_a_shuffled_one(scales):
     options = {"widths": (40, 20), "n_members": 2, "scales": scales, "random_state": 1}
@@ -128,7 +139,9 @@ def rotation(n, times=8, seed=0):
 
 def test_a_step_that_is_set_after_the_fit_changes_no_prediction():
     flow = rotation(30)
-    model = Marching(PCARaNN(n_components=2, widths=(20, 10), n_members=2, scales="energy")).fit(flow[:, :3], flow[:, 3:])
+    model = Marching(PCARaNN(n_components=2, widths=(20, 10), n_members=2, scales="energy")).fit(
+        flow[:, :3], flow[:, 3:]
+    )
     before = model.predict(flow[:4, :3])
     assert np.array_equal(model.set_params(step=2).predict(flow[:4, :3]), before)
 
@@ -136,7 +149,7 @@ def test_a_step_that_is_set_after_the_fit_changes_no_prediction():
 @pytest.mark.parametrize(
     ("generator", "state"),
     [
-        (np.random.RandomState, lambda one: one.get_state()[1].tolist() + [one.get_state()[2]]),
+        (np.random.RandomState, lambda one: [*one.get_state()[1].tolist(), one.get_state()[2]]),
         (np.random.default_rng, lambda one: one.bit_generator.state),
     ],
     ids=["RandomState", "Generator"],
@@ -191,10 +204,9 @@ def test_the_ridge_that_was_asked_for_is_reported():
 def test_a_ridge_that_a_stream_had_to_raise_is_reported():
     rng = np.random.default_rng(0)
     H, Y = rng.normal(size=(200, 40)) @ rng.normal(size=(40, 1510)), rng.normal(size=(200, 2))
-    V, report = fit_streamed_readout(lambda: [(H[:90], Y[:90]), (H[90:], Y[90:])])
-    raised = H.T @ np.linalg.solve(H @ H.T + report.ridge * np.eye(200), Y)
-    assert report.ridge > 0
-    assert np.abs(V - raised).max() <= 1e-3 * np.abs(raised).max()  # the Gram matrix has a condition number of 1e13
+    _, report = fit_streamed_readout(lambda: [(H[:90], Y[:90]), (H[90:], Y[90:])])
+    rounding = 2.0**-52 * (H**2).sum()  # of HᵀH, which is what a factor must be lifted over
+    assert rounding <= report.ridge <= 100 * rounding
 
 
 # Noise
@@ -205,7 +217,9 @@ def test_a_kernel_copes_with_noise_by_default(pairs):
 
     def error(**options):
         model = PCARaNN(n_components=0.9999, n_members=3, regressor="kernel", **options)
-        return relative_l2(model.fit(pairs.inputs[:200], noisy[:200]).predict(pairs.inputs[200:300]), pairs.outputs[200:300])
+        return relative_l2(
+            model.fit(pairs.inputs[:200], noisy[:200]).predict(pairs.inputs[200:300]), pairs.outputs[200:300]
+        )
 
     assert error() <= 1.01 * error(ridge="gcv")  # which it is; rounding of the same choice
 
@@ -213,11 +227,15 @@ def test_a_kernel_copes_with_noise_by_default(pairs):
 # Parameters in files
 
 
-@pytest.mark.parametrize("options", [{"random_state": 10**64}, {"n_components": Fraction(9, 10)}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"random_state": 10**64}, {"n_components": Fraction(9, 10)}], ids=["many zeros", "fraction"]
+)
 def test_numbers_of_any_kind_come_back_from_a_file(pairs, tmp_path, options):
     model = PCARaNN(**SMALL | options).fit(*pairs[:90])
-    model.save(tmp_path / "model.pcarann")
-    assert np.array_equal(load(tmp_path / "model.pcarann").predict(pairs.inputs[90:]), model.predict(pairs.inputs[90:]))
+    wanted = model.predict(pairs.inputs[90:])
+    for _ in range(10):  # the order in which a file names what it holds is chance
+        model.save(tmp_path / "model.pcarann")
+        assert np.array_equal(load(tmp_path / "model.pcarann").predict(pairs.inputs[90:]), wanted)
 
 
 # Torch on a CPU
