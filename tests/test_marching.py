@@ -204,7 +204,6 @@ def test_adapting_makes_the_calibration_stale():
 # Leaving the data
 
 
-@pytest.mark.xfail(reason="snapshots of one trajectory count as independent: 39 of 40 such calls warned")
 def test_trajectories_like_the_training_ones_are_seldom_reported():
     reported = []
     for seed in range(20):

@@ -391,7 +391,6 @@ def test_constant_fields_predict_the_constant_and_warn_only_where_inputs_say_not
     assert np.isfinite(band.lower).all()
 
 
-@pytest.mark.xfail(reason="useless is r2 <= 0: constant inputs come out at ±3e-16, and are told by the sign")
 def test_a_share_of_the_variance_at_rounding_is_no_share():
     from pcarann.fit_report import FitReport
 

@@ -21,7 +21,7 @@ from pcarann.arrays import Array, place_of, taken, to_host
 from pcarann.pca import Centred
 from pcarann.random import permutation, spread
 
-__all__ = ["LeftOut", "folds_of", "left_out"]
+__all__ = ["Fold", "LeftOut", "folds_of", "left_out"]
 
 _MOST_LEFT_OUT = 128  # in one fold, which is enough for many samples
 _FOLDS = 8  # of few samples, so that all of them are left out once
@@ -37,6 +37,7 @@ class LeftOut:
     """What a fold of samples looks like to the PCA of the others, on the host."""
 
     rows: list[int]
+    """Which samples are looked at"""
     x: Any
     """Latents, (fold, components)"""
     spread: Any
@@ -57,26 +58,44 @@ class LeftOut:
         return self.x * (1 - 2 * (products < 0))
 
 
-def folds_of(samples: int) -> list[list[int]]:
-    """Which of so many samples are left out together: all of them in turn where they are few, one fold of many.
+@dataclass(frozen=True)
+class Fold:
+    """Samples that are left out together, and those of them that are looked at."""
 
-    >>> [len(fold) for fold in folds_of(20)], [len(fold) for fold in folds_of(1000)]
+    left: list[int]
+    looked: list[int]
+
+
+def folds_of(owners: Sequence[int]) -> list[Fold]:
+    """Which samples are left out together: all of them in turn where they are few, one fold of many.
+
+    Samples of one owner, as the snapshots of one trajectory, are alike: they are left out together, and one of them is
+    looked at.
+
+    >>> [len(fold.left) for fold in folds_of(range(20))], [len(fold.left) for fold in folds_of(range(1000))]
     ([3, 3, 3, 3, 2, 2, 2, 2], [128])
     """
-    order = permutation(samples, seed=0, stream=_STREAM)
-    if samples > _FEW:
-        return [sorted(order[:_MOST_LEFT_OUT])]
-    return [sorted(order[k::_FOLDS]) for k in range(min(_FOLDS, samples))]
+    belongings: dict[int, list[int]] = {}
+    for row, owner in enumerate(owners):
+        belongings.setdefault(owner, []).append(row)
+    of = list(belongings.values())
+    order = permutation(len(of), seed=0, stream=_STREAM)
+    parts = [order[:_MOST_LEFT_OUT]] if len(of) > _FEW else [order[k::_FOLDS] for k in range(min(_FOLDS, len(of)))]
+    return [
+        Fold(sorted(row for i in part for row in of[i]), sorted(of[i][(7 * i) % len(of[i])] for i in part))
+        for part in parts
+    ]
 
 
-def left_out(centred: Centred, gram: Array, vectors: Array, rows: list[int]) -> LeftOut:
+def left_out(centred: Centred, gram: Array, vectors: Array, fold: Fold) -> LeftOut:
     """Leave a fold out of the PCA of centred fields with this Gram matrix and these leading eigenvectors of it."""
-    fold = set(rows)
-    others = [i for i in range(centred.shape[0]) if i not in fold]
-    return (_few_samples if centred.wide else _few_values)(centred, gram, vectors, rows, others)
+    left = set(fold.left)
+    others = [i for i in range(centred.shape[0]) if i not in left]
+    return (_few_samples if centred.wide else _few_values)(centred, gram, vectors, fold, others)
 
 
-def _few_samples(centred: Centred, gram: Array, vectors: Array, rows: list[int], others: list[int]) -> LeftOut:
+def _few_samples(centred: Centred, gram: Array, vectors: Array, fold: Fold, others: list[int]) -> LeftOut:
+    rows = fold.looked
     xp = place_of(gram).xp
     among = taken(gram, others)
     inner, across = taken(among.T, others), taken(among.T, rows)
@@ -89,11 +108,13 @@ def _few_samples(centred: Centred, gram: Array, vectors: Array, rows: list[int],
     return _made(rows, x, energies, own, others, range(len(others)), basis)
 
 
-def _few_values(centred: Centred, gram: Array, vectors: Array, rows: list[int], others: list[int]) -> LeftOut:
-    xp = place_of(gram).xp
-    held = centred.rows(rows)
+def _few_values(centred: Centred, gram: Array, vectors: Array, fold: Fold, others: list[int]) -> LeftOut:
+    xp, rows = place_of(gram).xp, fold.looked
+    held = centred.rows(fold.left)
     moved = held + xp.sum(held, axis=0) / len(others)
     energies, basis = _leading(gram - held.T @ moved, vectors)
+    at = {row: i for i, row in enumerate(fold.left)}
+    moved = taken(moved, [at[row] for row in rows])
     x = moved @ basis
     some = spread(len(others), _SIGNING)
     scores = centred.rows([others[i] for i in some]) @ basis

@@ -399,7 +399,10 @@ def _rebuild_map(described: dict[str, Any], size: int, tensors: Tensors, tensor:
         raise ValueError("its relevance does not fit its PCA")
     latent = Latent(relevance, linear)
     if described["regressor"] == "kernel":
-        return KernelMap(int(described["seed"]), float(described["length"]), latent)
+        length = float(described["length"])
+        if not 0 < length < np.inf:
+            raise ValueError("its kernel has no length")
+        return KernelMap(int(described["seed"]), length, latent)
     sizes = tuple(int(n) for n in described["sizes"])
     if len(sizes) != 3 or sizes[0] != size:
         raise ValueError("its layers do not fit its PCA")

@@ -21,6 +21,7 @@ from pcarann.readout import ReadoutReport
 
 __all__ = ["FitReport"]
 
+_NOTHING = 1e-9  # of the variance
 _ROUNDING = 1e-24  # of the energy of fields, below which they are constant
 
 
@@ -56,7 +57,7 @@ class FitReport:
     @property
     def useless(self) -> bool:
         """Whether the mean field would predict as well."""
-        return not self.r2 > 0
+        return not self.r2 > _NOTHING
 
     def __str__(self) -> str:
         found = f"relative error {self.relative_error:.3g}, R² {_decimals(self.r2)} on {self.samples} samples left out"

@@ -209,11 +209,25 @@ class Fitted:
         """The inputs that lie outside the training data; None where none does."""
         if self.edge is None or look.p is None:
             return None
-        rows = [int(i) for i in np.flatnonzero(look.p <= LEVEL)]
+        rows = [int(i) for i in np.flatnonzero(self._orbit_p(look) <= LEVEL)]
         if not rows:
             return None
         residual = self.orbit_residual(look.inputs, look.orbit, look.seen)
         return self.edge.outside(self.ensemble, look.inputs, look.orbit, residual, rows)
+
+    def _orbit_p(self, look: Look) -> Values:
+        """The p-value of inputs; with a symmetry its geometric mean over their orbit, so that it moves as they do."""
+        group, reach = self.ensemble.group, self.reach
+        assert reach is not None
+        assert look.p is not None
+        if group is None or len(look.orbit) == 1:
+            return look.p
+        logarithms = []
+        for element, x in zip(self.ensemble.averaged, look.orbit, strict=True):
+            seen = self.sight(group.move_inputs(look.inputs, element), x)
+            logarithms.append(np.log(reach.p_values(seen)[0]))
+        mean: Values = np.exp(np.mean(logarithms, axis=0))
+        return mean
 
     def possible_error(self, look: Look, mean: Array) -> Array | None:
         """δ of inputs whose predictions are known, (samples, values); None where all lie inside the data."""

@@ -82,7 +82,8 @@ class Marching(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         with writing(self):
             starts, ends = self._pairs(X, y, self.step)
             model: PCARaNN = clone(self.model) if self.model is not None else PCARaNN()
-            self._marched = Marched(model.fit(starts, ends), int(self.step), int(np.shape(y)[1]))
+            together = int(starts.shape[0]) // int(np.shape(y)[0])
+            self._marched = Marched(model._fit(starts, ends, together), int(self.step), int(np.shape(y)[1]))
         return self
 
     @property
@@ -98,6 +99,10 @@ class Marching(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         place = place_of(X)
         mean, std, beyond = self._mean_and_std(X, self._require_marched())
         return (place.put(mean), place.put(total_spread(std, beyond))) if return_std else place.put(mean)
+
+    def _spread_parts(self, X: Array) -> tuple[Array, Array, Array | None]:
+        """μ, the members' σ alone, and the δ of trajectories that leave the training data (None where none does)."""
+        return self._mean_and_std(X, self._require_marched())
 
     def calibrate(self, X: Array, y: Array) -> Marching:
         """Calibrate intervals of the whole window on samples that were used for nothing else."""

@@ -205,11 +205,11 @@ class Reach:
         """Say that inputs lie outside the training data where that is more than chance; None where it is not.
 
         Of n inputs like the training samples, n · LEVEL lie beyond the level, which is itself estimated from the
-        reference. More than three deviations above that is too many, and so is a single one beyond LEVEL / n.
+        reference. More than four deviations above that is too many, and so is a single one beyond LEVEL / n.
         """
         new, expected, first = int((p <= LEVEL).sum()), LEVEL * len(p), int(p.argmin())
         deviation = math.sqrt(expected * (1 + len(p) / len(self.surprises)))
-        if not new or not (new > expected + 3 * deviation or p[first] <= LEVEL / len(p)):
+        if not new or not (new > expected + 4 * deviation or p[first] <= LEVEL / len(p)):
             return None
         return (
             f"{new} of {len(p)} inputs lie outside the training data (p ≤ {LEVEL:g}). The farthest is input {first}, "

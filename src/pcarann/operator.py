@@ -199,6 +199,10 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Array, y: Array) -> PCARaNN:
         """Fit to input fields X and output fields y, each (samples, *grid); `fit_report_` says how good the fit is."""
+        return self._fit(X, y)
+
+    def _fit(self, X: Array, y: Array, together: int = 1) -> PCARaNN:
+        """Fit, where so many samples in a row belong together."""
         with writing(self):
             settings = Settings.of(self)
             place = place_of(X, self.device).computing
@@ -211,12 +215,12 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             inputs = smoothing(inputs, input_grid)
             grids = (input_grid, output_grid)
             with _progress(self.verbose) as tick:
-                fitted = train(settings, inputs, outputs, grids, tick, column_names(X, input_grid), units)
+                fitted = train(settings, inputs, outputs, grids, tick, column_names(X, input_grid), units, together)
             self._fitted = replace(fitted, smoothing=smoothing)
             self.__dict__.pop("auto_report_", None)
         report = fitted.report
         if report is not None and report.useless and fitted.samples >= _FEWEST_TO_CHOOSE:
-            warnings.warn(str(report), stacklevel=2)
+            warnings.warn(str(report), stacklevel=3)
         return self
 
     @classmethod
@@ -271,6 +275,13 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return self._handed(X, fitted, fitted.ensemble.mean_fields(look.orbit))
         mean, std, beyond = _whole(fitted, look)
         return self._handed(X, fitted, mean), self._handed(X, fitted, total_spread(std, beyond))
+
+    def _spread_parts(self, X: Array) -> tuple[Array, Array, Array | None]:
+        """μ, the members' σ alone, and the δ of inputs outside the training data (None where all lie inside)."""
+        fitted = self._require_fitted()
+        mean, std, beyond = _whole(fitted, self._look(X, fitted))
+        outside = None if beyond is None else self._handed(X, fitted, beyond)
+        return self._handed(X, fitted, mean), self._handed(X, fitted, std), outside
 
     def score(self, X: Array, y: Array, sample_weight: Array | None = None) -> float:
         """R² of the prediction, all output values weighted by their variance."""

@@ -45,14 +45,17 @@ def _is_constant(inputs: Array, channel: int, channels: int) -> bool:
     return apart <= 1e-12 * float(xp.max(xp.abs(part)))
 
 
-def surveyed(fitted: Fitted, inputs: Array, order: list[int], folds: list[list[LeftOut]]) -> Fitted:
+def surveyed(
+    fitted: Fitted, inputs: Array, order: list[int], folds: list[list[LeftOut]], *, unseen: bool = True
+) -> Fitted:
     """The same model, with the reach and edge of its (samples, values) training inputs, latents being in this order."""
     seen = _seen(fitted, inputs, order)
     x = to_host(fitted.training_x)
     inner = fitted.pca_samples
     reference = _rows(seen, range(inner, len(order)))
     if folds:
-        reference = _left_out(fitted.view, folds, x, seen.columns).joined(reference)
+        left = _left_out(fitted.view, folds, x, seen.columns)
+        reference = left.joined(reference) if unseen else left
     looked_at = np.concatenate([seen.columns, seen.x], axis=1)
     ranges = (looked_at.min(axis=0), looked_at.max(axis=0))
     columns = [end[: seen.columns.shape[1]] for end in ranges]

@@ -75,8 +75,12 @@ def train(
     tick: Tick,
     names: Sequence[str] = (),
     units: Units = Units(),  # noqa: B008
+    together: int = 1,
 ) -> Fitted:
-    """The whole method, stage by stage, for fields that were divided by these units."""
+    """The whole method, stage by stage, for fields that were divided by these units.
+
+    So many samples in a row belong `together`, as the snapshots of a trajectory do.
+    """
     place = place_of(inputs)
     clock = _Clock(place)
     group = settings.symmetry.bind(*grids) if settings.symmetry else None
@@ -94,8 +98,9 @@ def train(
     channels = _channel_count(grids[0], settings.smoothing) if settings.channels else 1
 
     def watch(centred: Centred, gram: Array, vectors: Array) -> None:
-        if count == samples or samples - count < _FEW_UNSEEN:
-            folds.append([left_out(centred, gram, vectors, fold) for fold in folds_of(count)])
+        if together > 1 or samples - count < _FEW_UNSEEN:
+            owners = [row // together for row in (range(samples) if inner is None else inner[0])]
+            folds.append([left_out(centred, gram, vectors, fold) for fold in folds_of(owners)])
 
     def fit_side(side: int) -> tuple[PCA, Array]:
         name, fields = (("inputs", inputs), ("outputs", outputs))[side]
@@ -120,7 +125,7 @@ def train(
     sides = map(fit_side, (0, 1)) if place.on_host else concurrently(fit_side, (0, 1), place=place, bytes_each=larger)
     pcas, latents = zip(*sides, strict=True)
     for complaint in complaints:
-        warnings.warn(complaint, stacklevel=3)  # where the user called fit
+        warnings.warn(complaint, stacklevel=4)  # where the user called fit
     x, y = latents
     latent = _latent(settings, pcas[0], x, y, samples, count)
     feature_map, energy_scales, refinement = _feature_map(settings, latent, x, y, samples, count, clock, tick, units)
@@ -158,7 +163,8 @@ def train(
         copied=_Orbit.of(group, settings, 0).elements,
         channels=settings.channels,
     )
-    fitted = surveyed(fitted, inputs, order, folds)
+    # What belongs to samples that the PCA has seen is no news to it.
+    fitted = surveyed(fitted, inputs, order, folds, unseen=together == 1)
     clock.lap("novelty")
     return replace(fitted, seconds=clock.stopped())
 
@@ -207,7 +213,7 @@ def _refines(settings: Settings, samples: int) -> bool:
     warnings.warn(
         f"{samples} samples are too few to refine the scales ({_FEWEST_TO_REFINE} are needed): "
         "using the energy-matched scales.",
-        stacklevel=4,
+        stacklevel=5,
     )
     return False
 

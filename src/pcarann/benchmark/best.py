@@ -325,7 +325,7 @@ def run_best(
     seconds = _timed_fit(model, parts[0], device)
     shares = None if isinstance(model, Marching) else model.sensitivity_.channels
     begun = time.perf_counter()
-    mean, std = model.predict(parts[2].inputs, return_std=True)
+    mean, _ = model.predict(parts[2].inputs, return_std=True)
     predicting = time.perf_counter() - begun
     errors = _sample_errors(problem, mean, parts[2].outputs)
     record = {
@@ -344,9 +344,9 @@ def run_best(
     record["seeds"] = {"data": seed, "model": 0}
     if intervals:
         model.calibrate(parts[1].inputs, parts[1].outputs)
-        scores = model._calibration if isinstance(model, Marching) else model._require_fitted().calibration
+        scores = (model._require_marched() if isinstance(model, Marching) else model._require_fitted()).calibration
         assert scores is not None
-        record["intervals"] = intervals_at_95(scores, mean, std, parts[2])
+        record["intervals"] = intervals_at_95(scores, model._spread_parts(parts[2].inputs), parts[2])
     return record
 
 

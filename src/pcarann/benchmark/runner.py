@@ -296,18 +296,18 @@ def _errors(model: PCARaNN, problem: Problem, test: OperatorData) -> Record:
 def _intervals(model: PCARaNN, calibration: OperatorData, test: OperatorData) -> Record:
     """Coverage over all levels by the paper's rule, and coverage and width at 95 % by each."""
     model.calibrate(calibration.inputs, calibration.outputs)
-    mean, std = model.predict(test.inputs, return_std=True)
+    parts = model._spread_parts(test.inputs)
     scores = model._require_fitted().calibration
     assert scores is not None
-    coverages = [coverage(*_band(scores, mean, std, level, "pooled"), test.outputs) for level in LEVELS]
-    return {"levels": LEVELS, "coverages": coverages, "at_95": intervals_at_95(scores, mean, std, test)}
+    coverages = [coverage(*_band(scores, parts, level, "pooled"), test.outputs) for level in LEVELS]
+    return {"levels": LEVELS, "coverages": coverages, "at_95": intervals_at_95(scores, parts, test)}
 
 
-def intervals_at_95(scores: Calibration, mean: Any, std: Any, test: OperatorData) -> Record:
+def intervals_at_95(scores: Calibration, parts: tuple[Any, Any, Any], test: OperatorData) -> Record:
     """Coverage and mean width of the 95 % intervals by each method, and how many fields lie inside as a whole."""
     found: Record = {}
     for method in METHODS:
-        lower, upper = _band(scores, mean, std, 0.95, method)
+        lower, upper = _band(scores, parts, 0.95, method)
         inside = ((lower <= test.outputs) & (test.outputs <= upper)).reshape(len(test), -1).all(axis=1)
         found[method] = {
             "coverage": coverage(lower, upper, test.outputs),
@@ -317,10 +317,10 @@ def intervals_at_95(scores: Calibration, mean: Any, std: Any, test: OperatorData
     return found
 
 
-def _band(scores: Calibration, mean: Any, std: Any, level: float, method: Method) -> tuple[Any, Any]:
-    place = place_of(mean)
-    half = place.put(scores.half_width(place.put(std), scores.quantile(round(1 - level, 10), method)))
-    return mean - half, mean + half
+def _band(scores: Calibration, parts: tuple[Any, Any, Any], level: float, method: Method) -> tuple[Any, Any]:
+    mean, std, beyond = parts
+    half = scores.half_width(std, scores.quantile(round(1 - level, 10), method), beyond)
+    return to_host(mean - half), to_host(mean + half)
 
 
 def _fields(model: PCARaNN, problem: Problem, test: OperatorData) -> dict[str, np.ndarray[Any, Any]]:
