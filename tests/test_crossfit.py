@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pcarann.crossfit import folds_of, left_out
+from pcarann.crossfit import Fold, folds_of, left_out
 from pcarann.pca import fit_pca
 
 SHAPES = {"few samples": (60, 90), "few values": (120, 30)}
@@ -13,12 +13,17 @@ def fields_of(samples, values, decay=0.7, seed=0):
     return 2 + rng.normal(size=(samples, values)) * np.maximum(decay ** np.arange(values), 1e-2)
 
 
-def without(fields, rows, components, weights=None):
-    """What is left out, and the PCA of the others fitted afresh."""
+def without(fields, rows, components, weights=None, looked=None):
+    """What is left out, the PCA of the others fitted afresh, the latents of all, and the others."""
     seen = []
     _, x = fit_pca(fields, components, weights=weights, watch=lambda *parts: seen.append(parts))
     others = np.setdiff1d(np.arange(len(fields)), rows)
-    return left_out(*seen[0], rows), fit_pca(fields[others], components, weights=weights)[0], x, others
+    return (
+        left_out(*seen[0], Fold(rows, looked or rows)),
+        fit_pca(fields[others], components, weights=weights)[0],
+        x,
+        others,
+    )
 
 
 @ALL_SHAPES
@@ -61,11 +66,29 @@ def test_residuals_of_samples_left_out_exceed_those_that_were_fitted():
     assert np.all(found.residual > 1.2 * pca.residual(fields, x)[[3, 10, 11, 40]])
 
 
+@ALL_SHAPES
+def test_of_samples_left_out_together_some_are_looked_at(samples, values):
+    fields = fields_of(samples, values)
+    found, pca, _, _ = without(fields, [3, 10, 11, 40], 5, looked=[10, 40])
+    assert found.residual == pytest.approx(pca.residual(fields[[10, 40]], pca.encode(fields[[10, 40]])), rel=1e-6)
+
+
 @pytest.mark.parametrize("samples", [2, 5, 20, 500])
 def test_folds_of_few_samples_hold_each_once(samples):
-    assert sorted(row for fold in folds_of(samples) for row in fold) == list(range(samples))
+    assert sorted(row for fold in folds_of(range(samples)) for row in fold.left) == list(range(samples))
 
 
 def test_of_many_samples_one_fold_is_left_out():
-    folds = folds_of(1000)
-    assert [len(set(fold)) for fold in folds] == [128]
+    assert [len(set(fold.left)) for fold in folds_of(range(1000))] == [128]
+
+
+OWNERS = [row % 7 for row in range(35)]
+
+
+def test_samples_of_one_owner_are_left_out_together():
+    folds = [{OWNERS[row] for row in fold.left} for fold in folds_of(OWNERS)]
+    assert sorted(owner for fold in folds for owner in fold) == list(range(7))
+
+
+def test_one_sample_of_each_owner_is_looked_at():
+    assert sorted(OWNERS[row] for fold in folds_of(OWNERS) for row in fold.looked) == list(range(7))
