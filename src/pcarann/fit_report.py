@@ -21,7 +21,7 @@ from pcarann.readout import ReadoutReport
 
 __all__ = ["FitReport"]
 
-_NOTHING = 1e-9  # of the variance
+_NOTHING = 0.05  # of the variance: what choices made on the same samples and chance may seem to predict
 _ROUNDING = 1e-24  # of the energy of fields, below which they are constant
 
 
@@ -56,15 +56,16 @@ class FitReport:
 
     @property
     def useless(self) -> bool:
-        """Whether the mean field would predict as well."""
+        """Whether the mean field would predict about as well."""
         return not self.r2 > _NOTHING
 
     def __str__(self) -> str:
         found = f"relative error {self.relative_error:.3g}, R² {_decimals(self.r2)} on {self.samples} samples left out"
         if not self.useless:
             return f"{found}: {math.floor(1e4 * self.r2) / 100:.4g} % of the variance is predicted."
+        better = "hardly" if self.r2 > 0 else "no"
         return (
-            f"{found}: the model is no better than the mean field. Do the inputs hold all that the outputs depend on? "
+            f"{found}: the model is {better} better than the mean field. Do the inputs hold all that the outputs need? "
             "More samples, ridge='gcv' or PCARaNN.auto may help."
         )
 

@@ -52,11 +52,12 @@ class View:
         single = len(grid) == 1 and grid[0] <= _MOST_COLUMNS
         return inputs if single else inputs[:, :0]
 
-    def all_names(self) -> Names:
-        """Names in the order of columns and channels."""
-        return Names(tuple(self.names[c] for c in self.constant) if self.constant else self.names, self.names)
+    def all_names(self, unit: float) -> Names:
+        """Names in the order of columns and channels, for inputs that were divided by a unit."""
+        columns = tuple(self.names[c] for c in self.constant) if self.constant else self.names
+        return Names(columns, self.names, unit)
 
-    def sight(self, pca: PCA, inputs: Array, x: Array, spread: Array, unit: float) -> Sight:
+    def sight(self, pca: PCA, inputs: Array, x: Array, spread: Array) -> Sight:
         """What is seen of (samples, values) inputs with latents x, in units of the latents' spread."""
         residual, distance, kept = [], [], []
         size = int(pca.mean.shape[0]) // len(self.sizes)
@@ -67,7 +68,7 @@ class View:
             white = kept[-1] / to_host(spread[seen])
             # One latent alone is its own distance, and has a name.
             distance.append(np.sqrt((white**2).sum(axis=1)) if self.modes[c] > 1 else np.zeros(len(white)))
-        columns = unit * to_host(self.columns(inputs, pca.grid))
+        columns = to_host(self.columns(inputs, pca.grid))
         parts = latent_parts(self.modes)
         return Sight(np.concatenate(kept, axis=1), np.stack(distance, 1), np.stack(residual, 1), columns, parts)
 
@@ -171,17 +172,17 @@ class Fitted:
         pca = self.ensemble.input_pca
         spread = pca.singular_values / self.pca_samples**0.5
         spread = self.ensemble.place.xp.where(spread > 0, spread, 1.0)
-        return self.view.sight(pca, inputs, x, spread, self.units.inputs)
+        return self.view.sight(pca, inputs, x, spread)
 
     def warning(self, look: Look) -> str | None:
         """Say that inputs lie outside the training data, where that is more than chance."""
         if self.reach is None or look.p is None or look.worst is None:
             return None
-        return self.reach.warning(look.seen, look.p, look.worst, self.view.all_names())
+        return self.reach.warning(look.seen, look.p, look.worst, self.view.all_names(self.units.inputs))
 
     def novelty(self, look: Look) -> Novelty | None:
         """How far inputs lie from the training data; None where the file of the model does not say."""
-        return None if self.reach is None else self.reach.novelty(look.seen, self.view.all_names())
+        return None if self.reach is None else self.reach.novelty(look.seen, self.view.all_names(self.units.inputs))
 
     def blocks(self, look: Look) -> Iterator[tuple[slice, Array, Array, Array | None]]:
         """Yield (rows, μ, σ, δ) for blocks of inputs: δ is a possible error outside the data, None inside."""

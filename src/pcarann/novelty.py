@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import bdtrc
 
 from pcarann.arrays import Array
 from pcarann.pca import PCA
@@ -36,6 +37,7 @@ LEVEL = 0.01
 _BODY = 0.8  # share of the reference that is no tail
 _LEAST_TAIL = 0.1  # of the spread: a tail without any length would make every new value a surprise
 _LEAST_UNIT = 1e-3  # of its size, by which a coordinate that never changed may change
+_AS_SMALL = 10.0  # times the least p-value, up to which that of another group says the same
 _UNMOVED = 5.0  # such units a coordinate that never changed is from its tail
 _REAL_RESIDUAL = 1e-3  # share of a field that its modes may miss before it counts as new
 
@@ -62,6 +64,8 @@ class Names:
 
     columns: tuple[str, ...]
     channels: tuple[str, ...]
+    unit: float = 1.0
+    """What the inputs were divided by"""
 
 
 @dataclass(frozen=True)
@@ -199,17 +203,21 @@ class Reach:
         statistics, groups = _statistics(seen, self.floor)
         depths, where = _by_group(self.tails.depth(statistics), groups)
         p = np.stack([p_among(one, reference) for one, reference in zip(depths, self.depths, strict=True)])
-        return p_among(-np.log(p.min(axis=0)), self.surprises), where[p.argmin(axis=0), np.arange(p.shape[1])]
+        least = p.min(axis=0)
+        # A column says more than a latent that moves with it.
+        named = (p <= _AS_SMALL * least).argmax(axis=0)
+        return p_among(-np.log(least), self.surprises), where[named, np.arange(p.shape[1])]
 
     def warning(self, seen: Sight, p: Values, worst: Any, names: Names) -> str | None:
         """Say that inputs lie outside the training data where that is more than chance; None where it is not.
 
         Of n inputs like the training samples, n · LEVEL lie beyond the level, which is itself estimated from the
-        reference. More than four deviations above that is too many, and so is a single one beyond LEVEL / n.
+        reference. More than chance allows is too many, and so is a single one beyond LEVEL / n.
         """
-        new, expected, first = int((p <= LEVEL).sum()), LEVEL * len(p), int(p.argmin())
-        deviation = math.sqrt(expected * (1 + len(p) / len(self.surprises)))
-        if not new or not (new > expected + 4 * deviation or p[first] <= LEVEL / len(p)):
+        new, first = int((p <= LEVEL).sum()), int(p.argmin())
+        level = LEVEL + 2 * math.sqrt(LEVEL / len(self.surprises))
+        by_chance = bdtrc(new - 1, len(p), min(level, 1.0)) if new else 1.0  # so many or more of them
+        if by_chance > LEVEL and p[first] > LEVEL / len(p):
             return None
         return (
             f"{new} of {len(p)} inputs lie outside the training data (p ≤ {LEVEL:g}). The farthest is input {first}, "
@@ -222,7 +230,7 @@ class Reach:
         columns, sizes = seen.columns.shape[1], [part.stop - part.start for part in seen.parts]
         if statistic < 2 * columns:
             at = statistic % columns
-            return self._beside_range(names.columns[at], float(seen.columns[i, at]), at)
+            return self._beside_range(names.columns[at], float(seen.columns[i, at]), at, names.unit)
         start = 2 * columns
         for c, (size, part) in enumerate(zip(sizes, seen.parts, strict=True)):
             where = f" of {names.channels[c]}" if len(sizes) > 1 else ""
@@ -236,8 +244,9 @@ class Reach:
         where = f" of {names.channels[c]}" if len(sizes) > 1 else " of the field"
         return f"the input modes miss a part of size {seen.residual[i, c]:.3g}{where}"
 
-    def _beside_range(self, name: str, value: float, at: int) -> str:
-        return f"{name} is {value:.4g}, training range {self.ranges[0][at]:.4g} to {self.ranges[1][at]:.4g}"
+    def _beside_range(self, name: str, value: float, at: int, unit: float = 1.0) -> str:
+        low, high = (unit * float(end[at]) for end in self.ranges)
+        return f"{name} is {unit * value:.4g}, training range {low:.4g} to {high:.4g}"
 
 
 def _statistics(seen: Sight, floor: float) -> tuple[Values, tuple[int, ...]]:

@@ -61,10 +61,10 @@ def surveyed(
     columns = [end[: seen.columns.shape[1]] for end in ranges]
     farthest = (float(np.linalg.norm(seen.residual, axis=1).max()), float(np.linalg.norm(seen.distance, axis=1).max()))
     pca, place = fitted.ensemble.input_pca, fitted.ensemble.place
-    unit, table = fitted.units.inputs, len(pca.grid) == 1 and bool(seen.columns.shape[1])
+    table = len(pca.grid) == 1 and bool(seen.columns.shape[1])
     edge = Edge.of(
         fitted.x,
-        tuple(place.put(end / unit) for end in columns) if table else None,
+        tuple(place.put(end) for end in columns) if table else None,
         residual=max(float(np.linalg.norm(reference.residual, axis=1).max()), farthest[0]),
         size=math.sqrt(pca.energy / inner),
         samples=inner,
