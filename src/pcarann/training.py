@@ -88,7 +88,7 @@ def train(
     inner = _inner_samples(inputs.shape[0], settings.seed) if refine else None
     samples, count = int(inputs.shape[0]), len(inner[0]) if inner else int(inputs.shape[0])
     complaints: list[str] = []
-    folds: list[list[LeftOut]] = []
+    watched: list[tuple[Centred, Array, Array]] = []
     weights = [check_weights(settings.quadrature[side], f"quadrature[{side}]", grids[side], place) for side in (0, 1)]
     own_units = weights[0] is None
     if own_units:
@@ -96,11 +96,6 @@ def train(
         own_units = weights[0] is not None
         clock.lap("units")
     channels = _channel_count(grids[0], settings.smoothing) if settings.channels else 1
-
-    def watch(centred: Centred, gram: Array, vectors: Array) -> None:
-        if together > 1 or samples - count < _FEW_UNSEEN:
-            owners = [row // together for row in (range(samples) if inner is None else inner[0])]
-            folds.append([left_out(centred, gram, vectors, fold) for fold in folds_of(owners)])
 
     def fit_side(side: int) -> tuple[PCA, Array]:
         name, fields = (("inputs", inputs), ("outputs", outputs))[side]
@@ -113,7 +108,7 @@ def train(
             weights=weights[side],
             name=name,
             complain=complaints.append,
-            **({} if side else {"watch": watch}),
+            **({} if side else {"watch": lambda *seen: watched.append(seen)}),
         )
         begun = None if place.on_host else time.perf_counter()
         found = _fit_pca_on(fields, inner, _Orbit.of(group, settings, side), fit)
@@ -143,6 +138,11 @@ def train(
     averaged = (
         (0,) if group is None or settings.symmetry is None else group.subset(settings.symmetry.n_predict, settings.seed)
     )
+    folds: list[list[LeftOut]] = []
+    if together > 1 or samples - count < _FEW_UNSEEN:
+        parts = folds_of([row // together for row in order[:count]])
+        folds = [[left_out(*seen, fold) for fold in parts] for seen in watched]
+    watched.clear()
     fitted = Fitted(
         Ensemble(pcas[0], pcas[1], members, group, averaged),
         x,
