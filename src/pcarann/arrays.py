@@ -138,7 +138,9 @@ def place_of(array: Array, device: str | None = None) -> Place:
 def to_host(array: Array) -> np.ndarray[Any, Any]:
     """Return a NumPy array of the same numbers (the array itself where it is one)."""
     if compat.is_torch_array(array):
-        return np.asarray(array.detach().cpu().numpy())
+        array = array.detach().cpu()
+        # NumPy has no such numbers of 16 bits.
+        return np.asarray((array.float() if str(array.dtype) == "torch.bfloat16" else array).numpy())
     if compat.is_cupy_array(array):
         return np.asarray(array.get())
     return np.asarray(array)

@@ -41,6 +41,8 @@ _HOPELESS = 1.4  # times the best error, beyond which no other length is tried
 _TABLE = 256  # values of an input at most for which each may be given its own unit
 _SCALES = ((0.0, 0.0), (1.0, 0.0), (-1.0, 0.0), (-2.0, 0.0), (-1.0, 1.0), (-1.0, -1.5))
 _SEARCHED = 0.4  # of the time left after the last fit
+_LEAST_SEARCHED = 0.15  # of the budget, where it is there
+_FAR_BETTER = 0.5  # of the error of the estimator as it comes
 _PROBED = 200  # size of the matrix whose eigenvalues are timed before the first trial
 _WALKED = 6  # lengths at which a trial needs them, about
 
@@ -70,17 +72,35 @@ def choose(
     else:
         searched = search_rows(judge.samples, seed)
         _try_plain(judge, race, searched)
-        seconds = _SEARCHED * (judge.left - max(map(judge.last, race.running)))
+        spare = judge.left - max(map(judge.last, race.running))
+        seconds = max(_SEARCHED * spare, min(_LEAST_SEARCHED * budget, spare))
         found = search(*pair, grids[0], seed=seed, budget=seconds, tick=tick, report=report)
         for choice in found:
             race.enter(choice, share=0.75 if symmetry is None else 0.5)
         if symmetry is not None:
             _offer_symmetry(race)
         race.run()
+        _rescue(judge, race, found)
         _hurry(judge, report)
     parameters = judge.parameters(report.choice)
     report.seconds = judge.budget - judge.left
     return parameters, report
+
+
+def _rescue(judge: Judge, race: Race, found: list[Choice]) -> None:
+    """Take what the search found where there was no time to judge it again, and in the trials it was far better."""
+    report = race.report
+    tried = {trial.name: trial.error for trial in report.trials}
+    plain = min((tried[c.name] for c in race.errors if c.plain and c.name in tried), default=math.inf)
+    judged = {replace(choice, copies=None, members=None) for choice in race.errors}
+    for choice in sorted(found, key=lambda choice: tried.get(choice.name, math.inf)):
+        far_better = tried.get(choice.name, math.inf) < _FAR_BETTER * plain < math.inf
+        if report.choice.plain and far_better and choice not in judged:
+            fits = judge.in_time(choice)
+            if judge.last(fits) <= judge.left:
+                report.choice, report.error = fits, tried[choice.name]
+                report.left_out.append((f"a second judgement of {choice.name}", "no time was left; the trials decided"))
+                return
 
 
 def _hurry(judge: Judge, report: AutoReport) -> None:
@@ -234,7 +254,7 @@ def search(
         state.try_out(replace(state.best, linear=True))
         _try_random(state)
     if state.skipped:
-        report.left_out.append((f"{state.skipped} settings of the search", f"its {budget:.1f} s were over"))
+        report.left_out.append((f"{state.skipped} settings of the search", f"its {max(budget, 0.0):.1f} s were over"))
     return [choice for _, choice in sorted(state.kept.values(), key=lambda kept: kept[0])]
 
 

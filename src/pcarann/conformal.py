@@ -139,8 +139,10 @@ def nonconformity_scores(mean: Array, std: Array, truth: Array, floor: float, be
     xp = place_of(mean).xp
     missed = xp.abs(truth - mean)
     if beyond is not None:
-        missed = xp.sqrt(xp.clip((missed - beyond) * (missed + beyond), min=0.0))
-    return missed / xp.clip(std, min=floor)
+        missed = xp.where(missed > beyond, xp.sqrt(xp.clip((missed - beyond) * (missed + beyond), min=0.0)), 0.0)
+    scores = missed / xp.clip(std, min=floor)
+    # What is not finite (a roll-out that blew up) is covered by no interval.
+    return xp.where(xp.isfinite(scores), scores, math.inf)
 
 
 def total_spread(std: Array, beyond: Array | None) -> Array:

@@ -51,7 +51,7 @@ class LeftOut:
 
     def aligned(self, latents: Any) -> Any:
         """The latents x with the signs of the PCA of all samples, whose (samples, components) latents these are."""
-        # Rows beyond the samples are copies of them under a symmetry.
+        # Rows behind the samples are copies of them under a symmetry.
         mine = [i for i, row in enumerate(self.others) if row < len(latents)]
         known = latents[[self.others[i] for i in mine]][:, : self.x.shape[1]]
         products = (self.scores[mine] * known).sum(axis=0)
@@ -66,15 +66,18 @@ class Fold:
     looked: list[int]
 
 
-def folds_of(owners: Sequence[int]) -> list[Fold]:
-    """Which samples are left out together: all of them in turn where they are few, one fold of many.
+def folds_of(owners: Sequence[int], samples: int | None = None) -> list[Fold]:
+    """Which rows are left out together: all of them in turn where they are few, one fold of many.
 
-    Samples of one owner, as the snapshots of one trajectory, are alike: they are left out together, and one of them is
-    looked at.
+    Rows of one owner, as the snapshots of one trajectory, are alike: they are left out together, and one of them is
+    looked at. Rows behind so many `samples` are copies of them, which are not. One owner alone is cut into stretches.
 
     >>> [len(fold.left) for fold in folds_of(range(20))], [len(fold.left) for fold in folds_of(range(1000))]
     ([3, 3, 3, 3, 2, 2, 2, 2], [128])
     """
+    samples = len(owners) if samples is None else samples
+    if len(set(owners)) == 1:
+        owners = [row * _FOLDS // len(owners) for row in range(len(owners))]
     belongings: dict[int, list[int]] = {}
     for row, owner in enumerate(owners):
         belongings.setdefault(owner, []).append(row)
@@ -82,15 +85,21 @@ def folds_of(owners: Sequence[int]) -> list[Fold]:
     order = permutation(len(of), seed=0, stream=_STREAM)
     parts = [order[:_MOST_LEFT_OUT]] if len(of) > _FEW else [order[k::_FOLDS] for k in range(min(_FOLDS, len(of)))]
     return [
-        Fold(sorted(row for i in part for row in of[i]), sorted(of[i][(7 * i) % len(of[i])] for i in part))
+        Fold(sorted(row for i in part for row in of[i]), sorted(_one(of[i], i, samples) for i in part))
         for part in parts
     ]
+
+
+def _one(rows: list[int], owner: int, samples: int) -> int:
+    """One of the rows of an owner that is no copy, not always the first."""
+    own = [row for row in rows if row < samples]
+    return own[7 * owner % len(own)]
 
 
 def left_out(centred: Centred, gram: Array, vectors: Array, fold: Fold) -> LeftOut:
     """Leave a fold out of the PCA of centred fields with this Gram matrix and these leading eigenvectors of it."""
     left = set(fold.left)
-    others = [i for i in range(centred.shape[0]) if i not in left]
+    others = [row for row in range(centred.shape[0]) if row not in left]
     return (_few_samples if centred.wide else _few_values)(centred, gram, vectors, fold, others)
 
 

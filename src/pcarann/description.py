@@ -24,7 +24,7 @@ from pcarann.features import HiddenLayers, Latent, RandomFeatures
 from pcarann.fit_report import FitReport
 from pcarann.fitted import Fitted, View
 from pcarann.group import Group
-from pcarann.kernel import KernelFeatures
+from pcarann.kernel import KernelFeatures, median_distance
 from pcarann.marching import Marched, Marching
 from pcarann.novelty import Reach, Tails
 from pcarann.online import Adaptation, Rows
@@ -139,6 +139,7 @@ def _describe(model: PCARaNN, fitted: Fitted) -> tuple[dict[str, Any], Tensors]:
         "refinement": None if fitted.refinement is None else asdict(fitted.refinement),
         "seconds": fitted.seconds,
         "view": asdict(fitted.view),
+        "names": fitted.names,
         "reach": _describe_reach(fitted.reach, tensors),
         "edge": _describe_edge(fitted.edge, tensors),
         "n_adapted": fitted.n_adapted,
@@ -177,16 +178,16 @@ def _describe_calibration(calibration: Calibration | None, name: str, tensors: T
 
 
 def _describe_map(fitted: Fitted, tensors: Tensors) -> dict[str, Any]:
-    """Add what the members' feature maps are made of. Weights and landmarks are functions of the seed."""
+    """Add what the members' feature maps are made of. Weights are a function of the seed."""
     found = fitted.feature_map
     for name in ("relevance", "linear"):
         if getattr(found.latent, name) is not None:
             tensors[f"latent.{name}"] = to_host(getattr(found.latent, name))
     if isinstance(found, KernelMap):
-        features_ = [m.features for m in fitted.ensemble.members if isinstance(m.features, KernelFeatures)]
-        tensors["landmarks"] = np.asarray([one.rows for one in features_], dtype=np.int64)
+        kernels = [m.features for m in fitted.ensemble.members if isinstance(m.features, KernelFeatures)]
+        tensors["landmarks"] = np.asarray([one.rows for one in kernels], dtype=np.int64)
         # The length itself too: the median that it is measured in rounds differently elsewhere.
-        lengths = {"length": found.length, "lengths": [one.length for one in features_]}
+        lengths = {"length": found.length, "lengths": [one.length for one in kernels]}
         return {"regressor": "kernel", "seed": found.seed, **lengths}
     features = [m.features for m in fitted.ensemble.members if isinstance(m.features, RandomFeatures)]
     for layer in (0, 1):
@@ -219,12 +220,10 @@ def _describe_adaptation(fitted: Fitted, tensors: Tensors) -> dict[str, Any] | N
     old = int(fitted.x.shape[0])
     tensors |= {"adaptation.x": to_host(x[old:, :]), "adaptation.y": to_host(y[old:, :])}
     tensors["adaptation.own"] = np.concatenate([to_host(own)[:, 0] for own in adaptation.rows.own])
-    priors = [one.prior for one in adaptation.learners]
-    if priors[0] is not None:
-        pairs = zip(fitted.ensemble.members, priors, strict=True)
-        tensors["adaptation.priors"] = np.stack([to_host(member.features.coefficients(V)) for member, V in pairs])
+    if adaptation.begun == "least-squares":
+        tensors["adaptation.priors"] = np.stack([to_host(prior) for prior in adaptation.priors])
     return {
-        "ridge": adaptation.learners[0].ridge,
+        "ridge": adaptation.ridge,
         "faded": adaptation.rows.faded,
         "trained": adaptation.trained,
         "begun": adaptation.begun,
@@ -286,9 +285,7 @@ def _rebuild(description: dict[str, Any], tensors: Tensors, place: Place) -> PCA
     # Rows after those of the fit came with refit_readout: landmarks are not among them.
     fitted_x = x[: min(samples * len(copied), rows), :]
     features = _rebuild_features(description, feature_map, fitted_x, tensors, tensor)
-    old = (
-        "coefficients" not in tensors
-    )  # before format 4 a file held readouts, for a kernel those of a factor made anew
+    old = "coefficients" not in tensors  # before format 4: readouts, a kernel's for a factor that is made anew
     terms = features[0].count if old else features[0].terms
     stored = tensor("readouts" if old else "coefficients", len(features), terms, output_pca.n_components)
     members = [
@@ -316,7 +313,8 @@ def _rebuild(description: dict[str, Any], tensors: Tensors, place: Place) -> PCA
         edge=_rebuild_edge(description.get("edge"), tensors, tensor, input_pca),
         report=None if description.get("report") is None else FitReport(**description["report"]),
         pca_samples=int(description["pca_samples"]),
-        units=Units(**description["units"]) if "units" in description else Units(),
+        names=tuple(str(name) for name in description.get("names", ())),
+        units=_rebuild_units(description.get("units")),
         own_units=bool(description.get("own_units", False)),
         weights=tensor("weights", rows) if "weights" in tensors else None,
         n_adapted=int(description["n_adapted"]),
@@ -343,6 +341,15 @@ def _rebuild(description: dict[str, Any], tensors: Tensors, place: Place) -> PCA
     return model
 
 
+def _rebuild_units(described: dict[str, Any] | None) -> Units:
+    if described is None:
+        return Units()
+    units = Units(float(described["inputs"]), float(described["outputs"]))
+    if not (0 < units.inputs < np.inf and 0 < units.outputs < np.inf):
+        raise ValueError("its units are no numbers")
+    return units
+
+
 def _rebuild_view(described: dict[str, Any] | None, pca: PCA) -> View:
     if described is None:
         return View((pca.n_components,), (pca.n_components,), ())
@@ -352,7 +359,9 @@ def _rebuild_view(described: dict[str, Any] | None, pca: PCA) -> View:
     fits = (
         fits and all(0 < m <= n for m, n in zip(modes, sizes, strict=True)) and int(pca.mean.shape[0]) % len(sizes) == 0
     )
-    if not fits or not all(0 <= c < len(sizes) for c in constant) or (constant and pca.grid[0] != len(sizes)):
+    leading = pca.grid[0] if len(pca.grid) > 1 else 0
+    named = leading if constant else len(sizes) if len(sizes) > 1 else pca.grid[0] if len(pca.grid) == 1 else 0
+    if not fits or not all(0 <= c < leading for c in constant) or len(view.names) < min(named, 256):
         raise ValueError("its view does not fit its PCA")
     return view
 
@@ -380,6 +389,8 @@ def _rebuild_edge(described: dict[str, Any] | None, tensors: Tensors, tensor: An
         columns = tuple(tensor(f"edge.columns.{end}", int(pca.mean.shape[0])) for end in ends)
     latents = [tensor(f"edge.{name}", pca.n_components) for name in (*ends, "spread")]
     farthest, residual, size = (float(described[name]) for name in ("farthest", "residual", "size"))
+    if not (np.isfinite([farthest, residual, size]).all() and size > 0 and int(described["samples"]) > 0):
+        raise ValueError("its edge is nowhere")
     return Edge(latents[0], latents[1], latents[2], farthest, columns, residual, size, int(described["samples"]))
 
 
@@ -416,14 +427,10 @@ def _rebuild_features(
     count = len(description["reports"])
     if isinstance(feature_map, KernelMap):
         if "landmarks" not in tensors:
-            return [feature_map.made(k, x) for k in range(count)]
+            return [_old_kernel(feature_map.made(k, x), feature_map, x) for k in range(count)]
         rows, weighted = tensors["landmarks"], feature_map.latent.weighted(x)
-        if (
-            rows.ndim != 2
-            or rows.shape[0] != count
-            or rows.dtype.kind != "i"
-            or not ((rows >= 0) & (rows < len(x))).all()
-        ):
+        shaped = rows.ndim == 2 and rows.shape[0] == count and rows.dtype.kind == "i"
+        if not shaped or not ((rows >= 0) & (rows < x.shape[0])).all() or not (np.diff(rows, axis=1) > 0).all():
             raise ValueError("its landmarks are not among its samples")
         listed = [[int(i) for i in one] for one in rows]
         lengths = [float(length) for length in description["map"]["lengths"]]
@@ -441,6 +448,12 @@ def _rebuild_features(
         one = RandomFeatures(layers, feature_map.scales, (anchors[0][k, :], anchors[1][k, :]), None, feature_map.latent)
         made.append(replace(one, weights=one.hidden_weights()) if description["map"]["kept_weights"] else one)
     return made
+
+
+def _old_kernel(features: KernelFeatures, feature_map: KernelMap, x: Array) -> KernelFeatures:
+    """The map as it was before format 4, when the median distance was that of the first samples."""
+    weighted = feature_map.latent.weighted(x)
+    return replace(features, length=feature_map.length * median_distance(weighted[:500, :]))
 
 
 def _rebuild_symmetry(
@@ -480,18 +493,17 @@ def _rebuild_adaptation(
     if described is None:
         return None
     ensemble = fitted.ensemble
-    place, xp = ensemble.place, ensemble.place.xp
+    xp = ensemble.place.xp
     own = tensor("adaptation.own")
     new = int(own.shape[0]) - int(fitted.x.shape[0])
     x = xp.concat([fitted.x, tensor("adaptation.x", new, int(fitted.x.shape[1]))], axis=0)
     y = xp.concat([fitted.y, tensor("adaptation.y", new, int(fitted.y.shape[1]))], axis=0)
     priors: list[Array | None] = [None] * len(ensemble.members)
     if described["begun"] == "least-squares":
-        stored = tensors["adaptation.priors"]
-        pairs = zip(ensemble.members, stored, strict=True)
-        priors = [member.features.readout(place.put(coefficients)) for member, coefficients in pairs]
+        stored = tensor("adaptation.priors", len(priors), *(int(n) for n in ensemble.members[0].coefficients.shape))
+        priors = [stored[k, :, :] for k in range(len(priors))]
     rows = Rows((x,), (y,), (own[:, None],), float(described["faded"]))
-    return Adaptation.of(ensemble, rows, int(described["trained"]), priors, ridge=float(described["ridge"]))
+    return Adaptation(rows, int(described["trained"]), float(described["ridge"]), tuple(priors))
 
 
 def _plain(value: Any) -> Any:

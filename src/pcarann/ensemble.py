@@ -50,6 +50,7 @@ _ENCODED_ROWS = 256  # fields at a time through the PCA, which makes a centred c
 # Samples travel in multiples of this, the last block padded with zeros: BLAS rounds differently for other shapes,
 # and a prediction should not depend on the samples beside it.
 _TILE = 64
+_KERNEL_JUDGES = 8  # of which each can judge but the few samples that are no landmarks of it
 _JUDGES = 2  # members that predict what they have not seen, so that a fit can be judged
 _FIELD_BYTES = 1 << 26  # memory of one block of fields while their spread is summed
 _KEPT_WEIGHT_BYTES = 1 << 30  # hidden weights stay in memory up to here, and are drawn at each use beyond
@@ -269,8 +270,8 @@ def fit_members(
     ridge: float,
     judged: Sequence[Sequence[int]] = (),
     tick: Tick = lambda stage, done, total: None,
-) -> tuple[tuple[Member, ...], Array | None]:
-    """Fit members 0, …, K − 1 to (samples, latent) rows; return them with the residuals of judged samples.
+) -> tuple[tuple[Member, ...], dict[int, Array]]:
+    """Fit members 0, …, K − 1 to (samples, latent) rows; return them with the residuals of judged rows.
 
     The first `anchored` rows are the samples themselves, some of which set the anchors; those after are copies under a
     symmetry, and are streamed. A judged sample is given by its row and those of its copies: its residual is the mean
@@ -279,32 +280,35 @@ def fit_members(
 
     anchors = spread(anchored, _ANCHOR_ROWS)
 
-    judges = min(n_members, _JUDGES) if judged else 0
+    judges = min(n_members, _JUDGES if isinstance(feature_map, RandomMap) else _KERNEL_JUDGES) if judged else 0
 
-    def fit_member(k: int) -> tuple[Member, Array | None]:
+    def fit_member(k: int) -> tuple[Member, Sequence[Sequence[int]], Array | None]:
         features, H = feature_map.features(k, x, anchors)
-        groups, targets = judged, y
+        groups = features.judgeable(judged) if k < judges else ()
+        kept, targets = groups, y
         if _direct(features, x, anchors):
             H = H if x.shape[0] == len(anchors) else features(x)
             found = solve_readout(H, y, ridge)
         else:
             del H
             found = solve_streamed_readout(lambda: stream(features, x, y), ridge)
-            if k < judges:
-                rows = [row for group in judged for row in group]
-                H, targets, groups = features(taken(x, rows)), taken(y, rows), _counted(judged)
-        residuals = left_out_residuals(found, H, targets, groups) if k < judges else None
-        return Member.of(_forgetful(features, n_members), found.readout, found.report), residuals
+            if groups:
+                rows = [row for group in groups for row in group]
+                H, targets, kept = features(taken(x, rows)), taken(y, rows), _counted(groups)
+        residuals = left_out_residuals(found, H, targets, kept) if groups else None
+        return Member.of(_forgetful(features, n_members), found.readout, found.report), groups, residuals
 
-    members, residuals = [], None
+    members: list[Member] = []
+    left: dict[int, list[Array]] = {}
     rows = min(int(x.shape[0]), max(len(anchors), _ROWS))
     bytes_each = feature_map.working_bytes(rows, len(anchors))
-    for member, missed in concurrently(fit_member, range(n_members), place=place_of(x), bytes_each=bytes_each):
+    for member, groups, missed in concurrently(fit_member, range(n_members), place=place_of(x), bytes_each=bytes_each):
         members.append(member)
         if missed is not None:
-            residuals = missed / judges if residuals is None else residuals + missed / judges
+            for i, group in enumerate(groups):
+                left.setdefault(group[0], []).append(missed[i, :])
         tick("fitting members", len(members), n_members)
-    return tuple(members), residuals
+    return tuple(members), {row: sum(parts) / len(parts) for row, parts in left.items()}
 
 
 def _counted(groups: Sequence[Sequence[int]]) -> list[range]:

@@ -14,6 +14,7 @@ others it is 0.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from pcarann.arrays import Array, place_of, taken
@@ -21,6 +22,7 @@ from pcarann.ensemble import Ensemble
 
 __all__ = ["Edge", "Outside"]
 
+_ROUNDING = 1e-12
 _MIRRORED = 0.5  # of half a side of the box, that the mirror image goes inside at most
 
 
@@ -42,7 +44,10 @@ class Outside:
     def possible_error(self, here: Array, edge: Array, mirrored: Array, spread: Array) -> Array:
         """δ, (rows, values), from û at x, x_c and x_m and the spread of the outputs, (1, values)."""
         xp = place_of(here).xp
-        return xp.abs(here - edge) + xp.abs(edge - mirrored) / self.share + self.distance * spread
+        found = xp.abs(here - edge) + xp.abs(edge - mirrored) / self.share + self.distance * spread
+        # New in combination alone: inside in every respect that is known here, but for rounding.
+        found = xp.where(self.distance <= _ROUNDING, 0.0, found)
+        return xp.where(xp.isnan(found), math.inf, found)
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,17 @@ features are made as (neurons, samples) and handed out transposed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pcarann.arrays import Array, Place, cuts, place_of, product_into, row_quantiles, tanh_inplace
-from pcarann.random import uniform
+from pcarann.random import spread, uniform
 
 __all__ = ["HiddenLayers", "Latent", "RandomFeatures", "anchor_features", "layer_output"]
 
 LOWEST_LEVEL, HIGHEST_LEVEL = 0.1, 0.9
+MOST_JUDGED = 100
+"""Samples, at most, on which the fit of one member is judged"""
 _BLOCK = 1 << 17  # numbers at a time on a CPU while a neuron's values are sorted and bent: they stay in the cache
 
 
@@ -115,6 +118,10 @@ class RandomFeatures:
     def readout(self, coefficients: Array) -> Array:
         """V of coefficients: the inverse of `coefficients`."""
         return coefficients
+
+    def judgeable(self, groups: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
+        """Groups of training rows of which a readout can be judged that was fitted without them: some of all."""
+        return [groups[i] for i in spread(len(groups), MOST_JUDGED)]
 
     @property
     def terms(self) -> int:

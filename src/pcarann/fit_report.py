@@ -74,4 +74,6 @@ def _decimals(r2: float) -> str:
     """R² with as many nines as it has."""
     if not math.isfinite(r2) or r2 <= 0.99:
         return f"{r2:.3g}"
+    if 1 - r2 < 1e-12:
+        return "above 0.999999999999"
     return f"{r2:.{min(15, 2 - math.floor(math.log10(max(1 - r2, 1e-14))))}f}"

@@ -7,6 +7,7 @@ is a new state, and a calibration of an older one is stale.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -29,6 +30,7 @@ from pcarann.units import Units
 __all__ = ["Fitted", "Look", "View"]
 
 _MOST_COLUMNS = 256  # values along one axis that are looked at one by one
+_LOOKED_AT = 4096  # inputs at a time that are compared with the training data
 _ROWS = 128  # fields at a time whose residual is measured: of large ones no whole copy is made
 
 
@@ -48,7 +50,8 @@ class View:
     def columns(self, inputs: Array, grid: tuple[int, ...]) -> Array:
         """The columns of (samples, values) inputs, (samples, columns)."""
         if self.constant:
-            return inputs[:, :: inputs.shape[1] // grid[0]][:, list(self.constant)]
+            size = int(inputs.shape[1]) // grid[0]
+            return place_of(inputs).xp.stack([inputs[:, c * size] for c in self.constant], axis=1)
         single = len(grid) == 1 and grid[0] <= _MOST_COLUMNS
         return inputs if single else inputs[:, :0]
 
@@ -65,9 +68,7 @@ class View:
             values, seen = slice(c * size, (c + 1) * size), slice(where.start, where.start + self.modes[c])
             residual.append(_residuals(_part(pca, values, seen), inputs[:, values], x[:, seen]))
             kept.append(to_host(x[:, seen]))
-            white = kept[-1] / to_host(spread[seen])
-            # One latent alone is its own distance, and has a name.
-            distance.append(np.sqrt((white**2).sum(axis=1)) if self.modes[c] > 1 else np.zeros(len(white)))
+            distance.append(np.sqrt(((kept[-1] / to_host(spread[seen])) ** 2).sum(axis=1)))
         columns = to_host(self.columns(inputs, pca.grid))
         parts = latent_parts(self.modes)
         return Sight(np.concatenate(kept, axis=1), np.stack(distance, 1), np.stack(residual, 1), columns, parts)
@@ -81,11 +82,12 @@ class Look:
     """(samples, values), in the units inside"""
     orbit: list[Array]
     """Their latents, moved by each element that predictions are averaged over"""
-    seen: Sight
     p: Values | None
     """p-value of each; None where the file of the model does not say"""
     worst: Any
     """The statistic that is deepest in its tail"""
+    residual: Values
+    """Norm of what the modes miss of each"""
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,8 @@ class Fitted:
     report: FitReport | None
     pca_samples: int
     """Samples that the PCAs were fitted to: the inner ones, where the scales were refined"""
+    names: tuple[str, ...] = ()
+    """Of the columns, where the inputs had them"""
     units: Units = field(default_factory=Units)
     own_units: bool = False
     """Whether the columns of the inputs were given units of their own"""
@@ -163,9 +167,14 @@ class Fitted:
     def look(self, inputs: Array) -> Look:
         """Encode inputs, and compare them with the training data."""
         orbit = self.ensemble.orbit(inputs)
-        seen = self.sight(inputs, orbit[0])
-        p, worst = (None, None) if self.reach is None else self.reach.p_values(seen)
-        return Look(inputs, orbit, seen, p, worst)
+        if self.reach is None:
+            return Look(inputs, orbit, None, None, np.empty(0))
+        parts = []
+        for rows in cuts(int(inputs.shape[0]), _LOOKED_AT):
+            seen = self.sight(inputs[rows, :], orbit[0][rows, :])
+            parts.append((*self.reach.p_values(seen), np.linalg.norm(seen.residual, axis=1)))
+        p, worst, residual = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return Look(inputs, orbit, p, worst, residual)
 
     def sight(self, inputs: Array, x: Array) -> Sight:
         """What is seen of encoded inputs beside the training data."""
@@ -176,13 +185,18 @@ class Fitted:
 
     def warning(self, look: Look) -> str | None:
         """Say that inputs lie outside the training data, where that is more than chance."""
-        if self.reach is None or look.p is None or look.worst is None:
+        if self.reach is None or look.p is None:
             return None
-        return self.reach.warning(look.seen, look.p, look.worst, self.view.all_names(self.units.inputs))
+        first = int(look.p.argmin())
+        seen = self.sight(look.inputs[first : first + 1, :], look.orbit[0][first : first + 1, :])
+        return self.reach.warning(seen, look.p, int(look.worst[first]), self.view.all_names(self.units.inputs))
 
     def novelty(self, look: Look) -> Novelty | None:
         """How far inputs lie from the training data; None where the file of the model does not say."""
-        return None if self.reach is None else self.reach.novelty(look.seen, self.view.all_names(self.units.inputs))
+        if self.reach is None:
+            return None
+        seen = self.sight(look.inputs, look.orbit[0])
+        return self.reach.novelty(seen, self.view.all_names(self.units.inputs))
 
     def blocks(self, look: Look) -> Iterator[tuple[slice, Array, Array, Array | None]]:
         """Yield (rows, μ, σ, δ) for blocks of inputs: δ is a possible error outside the data, None inside."""
@@ -213,7 +227,7 @@ class Fitted:
         rows = [int(i) for i in np.flatnonzero(self._orbit_p(look) <= LEVEL)]
         if not rows:
             return None
-        residual = self.orbit_residual(look.inputs, look.orbit, look.seen)
+        residual = self._orbit_residual(look)
         return self.edge.outside(self.ensemble, look.inputs, look.orbit, residual, rows)
 
     def _orbit_p(self, look: Look) -> Values:
@@ -223,8 +237,8 @@ class Fitted:
         assert look.p is not None
         if group is None or len(look.orbit) == 1:
             return look.p
-        logarithms = []
-        for element, x in zip(self.ensemble.averaged, look.orbit, strict=True):
+        logarithms = [np.log(look.p)]
+        for element, x in zip(self.ensemble.averaged[1:], look.orbit[1:], strict=True):
             seen = self.sight(group.move_inputs(look.inputs, element), x)
             logarithms.append(np.log(reach.p_values(seen)[0]))
         mean: Values = np.exp(np.mean(logarithms, axis=0))
@@ -239,15 +253,15 @@ class Fitted:
         spread = self.edge.output_spread(self.ensemble)
         return _possible_error(outside, slice(0, int(mean.shape[0])), mean, edge, mirrored, spread)
 
-    def orbit_residual(self, inputs: Array, orbit: list[Array], seen: Sight) -> Array:
-        """What the modes miss of encoded inputs, (samples,), on average over their orbit: it moves as the inputs do."""
+    def _orbit_residual(self, look: Look) -> Array:
+        """What the modes miss of inputs, (samples,), on average over their orbit: it moves as the inputs do."""
         ensemble = self.ensemble
-        if ensemble.group is None or len(orbit) == 1:
-            return ensemble.place.put(np.linalg.norm(seen.residual, axis=1))
+        if ensemble.group is None or len(look.orbit) == 1:
+            return ensemble.place.put(look.residual)
         total: Array = 0.0
-        for element, x in zip(ensemble.averaged, orbit, strict=True):
-            total = total + ensemble.input_pca.residual(ensemble.group.move_inputs(inputs, element), x)
-        return total / len(orbit)
+        for element, x in zip(ensemble.averaged, look.orbit, strict=True):
+            total = total + ensemble.input_pca.residual(ensemble.group.move_inputs(look.inputs, element), x)
+        return total / len(look.orbit)
 
     def latent_pairs(self, inputs: Array, outputs: Array) -> tuple[Array, Array]:
         """Latents of new (samples, values) pairs, each followed by its copies under the elements that the fit used."""
@@ -285,7 +299,7 @@ def _possible_error(
 ) -> Array | None:
     """δ of a block of inputs, 0 for those inside; None where all are."""
     place = place_of(mean)
-    mine = [i for i, row in enumerate(outside.rows) if here.start <= row < here.stop]
+    mine = list(range(bisect_left(outside.rows, here.start), bisect_left(outside.rows, here.stop)))
     if not mine:
         return None
     some = replace(outside, share=taken(outside.share, mine), distance=taken(outside.distance, mine))

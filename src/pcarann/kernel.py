@@ -26,11 +26,12 @@ is left to be summed for each x is small. So it is done for x whose mean s² is 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from pcarann.arrays import Array, cholesky, place_of, single_threaded, solve_lower, taken
-from pcarann.features import Latent
+from pcarann.features import MOST_JUDGED, Latent
 from pcarann.random import permutation, spread
 from pcarann.ridge import choose_ridge, spectrum_of_gram
 
@@ -101,6 +102,12 @@ class KernelFeatures:
         linear = coefficients[count + terms :, :]
         return place_of(coefficients).xp.concat([self.lower.T @ coefficients[:count, :], linear], axis=0)
 
+    def judgeable(self, groups: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
+        """Groups of training rows none of which is a landmark: a landmark left out would still shape the features."""
+        mine = set(self.rows)
+        free = [group for group in groups if not mine.intersection(group)]
+        return [free[i] for i in spread(len(free), MOST_JUDGED)]
+
     @property
     def terms(self) -> int:
         """The number of predictors."""
@@ -121,8 +128,8 @@ class KernelFeatures:
         return int(self.landmarks.shape[0]) + extra
 
     def working_bytes(self, samples: int) -> int:
-        """Memory of one member at work: its triangle, its features and three copies of their size."""
-        return 8 * int(self.landmarks.shape[0]) ** 2 + 4 * 8 * samples * self.count
+        """Memory of one member at work: its triangle, its features and seven copies of their size."""
+        return 8 * int(self.landmarks.shape[0]) ** 2 + 8 * 8 * samples * self.count
 
 
 def landmark_features(
@@ -194,8 +201,11 @@ def matern52(squared: Array, length: float) -> Array:
 
 def _matern52_rest(squares: Array, near: Array) -> Array:
     """g(s) of s², (samples, landmarks), in their memory, for rows that are `near`; k(s) for the others."""
-    xp = place_of(squares).xp
+    place = place_of(squares)
+    xp = place.xp
     root = xp.sqrt(squares)
+    if place.on_host and not bool(xp.any(near)):
+        return (1.0 + root + squares / 3.0) * xp.exp(-root)
     # The series is exact to rounding up to s = ½, where the difference k − 1 + s²/6 has lost three digits.
     series: Array = 0.0
     for coefficient in reversed(_REST):

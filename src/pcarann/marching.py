@@ -38,6 +38,7 @@ from pcarann.conformal import (
     total_spread,
 )
 from pcarann.ensemble import Member
+from pcarann.fit_report import FitReport
 from pcarann.fitted import Fitted
 from pcarann.locking import writing
 from pcarann.operator import PCARaNN
@@ -94,30 +95,41 @@ class Marching(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         found: PCARaNN = self._marched.model
         return found
 
+    @property
+    def fit_report_(self) -> FitReport:
+        """What the fit of one step is worth, on trajectories left out of it; a roll-out adds such errors up."""
+        return self.model_.fit_report_
+
     def predict(self, X: Array, return_std: bool = False) -> Any:
         """Predict the later snapshots; with the standard deviation over the members if asked."""
-        place = place_of(X)
-        mean, std, beyond = self._mean_and_std(X, self._require_marched())
-        return (place.put(mean), place.put(total_spread(std, beyond))) if return_std else place.put(mean)
+        marched = self._require_marched()
+        fitted = marched.fitted
+        mean, std, beyond = self._mean_and_std(X, marched, fitted)
+        found = [place_of(X).put(fitted.handed(part)) for part in (mean, total_spread(std, beyond))]
+        return (found[0], found[1]) if return_std else found[0]
 
     def _spread_parts(self, X: Array) -> tuple[Array, Array, Array | None]:
         """μ, the members' σ alone, and the δ of trajectories that leave the training data (None where none does)."""
-        return self._mean_and_std(X, self._require_marched())
+        marched = self._require_marched()
+        fitted = marched.fitted
+        parts = self._mean_and_std(X, marched, fitted)
+        mean, std, beyond = (None if part is None else place_of(X).put(fitted.handed(part)) for part in parts)
+        return mean, std, beyond
 
     def calibrate(self, X: Array, y: Array) -> Marching:
         """Calibrate intervals of the whole window on samples that were used for nothing else."""
         with writing(self):
             marched = self._require_marched()
-            state = marched.fitted.state
-            mean, std, beyond = self._mean_and_std(X, marched)
+            fitted = marched.fitted
+            mean, std, beyond = self._mean_and_std(X, marched, fitted)
             place = place_of(mean)
             xp = place.xp
-            truth, _ = check_fields(y, "y", place, grid=tuple(mean.shape[1:]))
+            truth = fitted.outputs(check_fields(y, "y", place, grid=tuple(mean.shape[1:]))[0])
             check_pair_lengths(mean, truth)
             floor = max(RELATIVE_FLOOR * float(xp.sqrt(xp.mean(truth**2))), np.finfo(float).tiny)
             flat = [None if part is None else xp.reshape(part, tuple(truth.shape)) for part in (mean, std, beyond)]
             scores = nonconformity_scores(flat[0], flat[1], truth, floor, flat[2])
-            self._marched = replace(marched, calibration=Calibration.of(scores, floor), calibrated=state)
+            self._marched = replace(marched, calibration=Calibration.of(scores, floor), calibrated=fitted.state)
         return self
 
     def predict_interval(self, X: Array, alpha: float = 0.05, method: Method = "sample") -> Band:
@@ -131,7 +143,8 @@ class Marching(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise NotFittedError(
                 "The calibration is stale, since partial_fit changed the model after it: call calibrate(X, y) again."
             )
-        mean, std, beyond = self._mean_and_std(X, marched)
+        fitted = marched.fitted
+        mean, std, beyond = self._mean_and_std(X, marched, fitted)
         quantile = calibration.quantile(alpha, method)
         if quantile == math.inf:
             needed = samples_needed(alpha, math.prod(mean.shape[1:]), method)
@@ -142,7 +155,7 @@ class Marching(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             )
         half = calibration.half_width(std, quantile, beyond)
         fields = (mean, total_spread(std, beyond), mean - half, mean + half)
-        return Band(*(place_of(X).put(part) for part in fields))
+        return Band(*(place_of(X).put(fitted.handed(part)) for part in fields))
 
     def partial_fit(self, X: Array, y: Array) -> Marching:
         """Adapt the step to the pairs of new trajectories; the calibration no longer holds then."""
@@ -198,9 +211,9 @@ class Marching(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         starts, ends = whole[:, : whole.shape[1] - step, ...], whole[:, step:, ...]
         return place.xp.reshape(starts, (-1, *grid)), place.xp.reshape(ends, (-1, *grid))
 
-    def _mean_and_std(self, X: Array, marched: Marched) -> tuple[Array, Array, Array | None]:
-        """Mean and standard deviation over the members' trajectories, (samples, later times, *grid), and δ."""
-        place, grid = marched.fitted.ensemble.place, marched.fitted.ensemble.output_pca.grid
+    def _mean_and_std(self, X: Array, marched: Marched, fitted: Fitted) -> tuple[Array, Array, Array | None]:
+        """Mean and deviation over the members' trajectories, (samples, later times, *grid), and δ, in units inside."""
+        place, grid = fitted.ensemble.place, fitted.ensemble.output_pca.grid
         snapshots = _trajectories(X, "X", place)
         if snapshots.shape[1] < marched.step:
             raise ValueError(
@@ -210,10 +223,10 @@ class Marching(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         last = range(snapshots.shape[1] - marched.step, snapshots.shape[1])
         given = [check_fields(snapshots[:, t, ...], "X", place, grid=grid)[0] for t in last]
         xp = place.xp
-        fields = xp.stack([marched.rolled_out(given, member) for member in marched.fitted.ensemble.members])
+        fields = xp.stack([marched.rolled_out(given, member, fitted) for member in fitted.ensemble.members])
         mean = xp.mean(fields, axis=0)
         std = xp.std(fields, axis=0, correction=1) if fields.shape[0] > 1 else xp.zeros_like(mean)
-        beyond, said = marched.surveyed(given, mean)
+        beyond, said = marched.surveyed(given, mean, fitted)
         if said:
             warnings.warn(said, stacklevel=3)
         shape = (*mean.shape[:2], *grid)
@@ -243,21 +256,21 @@ class Marched:
         """Whether the model was changed after the calibration."""
         return self.calibration is not None and self.calibrated != self.fitted.state
 
-    def rolled_out(self, given: list[Array], member: Member) -> Array:
-        """A member's trajectory from the snapshots given, (samples, later times, values)."""
-        fitted = self.fitted
+    def rolled_out(self, given: list[Array], member: Member, fitted: Fitted) -> Array:
+        """A member's trajectory from the snapshots given, (samples, later times, values), in units inside."""
         alone = replace(fitted.ensemble, members=(member,))
-        window = list(given)
+        window, found = list(given), []
         for _ in range(self.window):
-            window.append(fitted.handed(alone.mean_fields(alone.orbit(fitted.inputs(window[-self.step])))))
-        return fitted.ensemble.place.xp.stack(window[self.step :], axis=1)
+            found.append(alone.mean_fields(alone.orbit(fitted.inputs(window[-self.step]))))
+            window.append(fitted.handed(found[-1]))
+        return fitted.ensemble.place.xp.stack(found, axis=1)
 
-    def surveyed(self, given: list[Array], mean: Array) -> tuple[Array | None, str | None]:
+    def surveyed(self, given: list[Array], mean: Array, fitted: Fitted) -> tuple[Array | None, str | None]:
         """δ along the mean trajectory, growing from step to step, and what to say of where it leaves the data."""
-        fitted, place = self.fitted, self.fitted.ensemble.place
+        place = fitted.ensemble.place
         if fitted.reach is None or fitted.edge is None:
             return None, None
-        window = [*given, *(mean[:, t, :] for t in range(self.window))]
+        window = [*given, *(fitted.handed(mean[:, t, :]) for t in range(self.window))]
         growing: list[Array | None] = []
         said = None
         for t in range(self.window):
@@ -268,8 +281,7 @@ class Marched:
             look = fitted.look(fitted.inputs(window[t]))
             text = fitted.warning(look)
             said = said or (None if text is None else f"At step {t + 1} of {self.window} of the roll-out: {text}")
-            beyond = fitted.possible_error(look, fitted.outputs(mean[:, t, :]))
-            beyond = None if beyond is None else fitted.handed(beyond)
+            beyond = fitted.possible_error(look, mean[:, t, :])
             before = growing[t - self.step] if t >= self.step else None
             growing.append(beyond if before is None else before if beyond is None else before + beyond)
         if all(one is None for one in growing):

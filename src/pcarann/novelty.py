@@ -8,10 +8,10 @@ An input can be new in one coordinate alone, so many statistics are looked at, a
 
 Each has a tail of its own. With q its 80 % quantile over reference samples and b its mean excess beyond q, a value s
 lies (s − q)/b deep in an exponential tail. A parameter must not drown among many modes of a field, so statistics stand
-in groups: columns, the latents of each channel, residuals. The greatest depth in a group has a p-value among those of
-the reference, (1 + #{T_ref ≥ T}) / (n + 1), continued beyond the largest by what the tail predicts; the least p-value
-of the groups is ranked once more among those of the reference. The result is uniform if the input is exchangeable with
-the training samples.
+in groups: columns, the leading latents of each channel and those behind them, distances, residuals. The greatest depth
+in a group has a p-value among those of the reference, (1 + #{T_ref ≥ T}) / (n + 1), continued beyond the largest by
+what the tail predicts; the least p-value of the groups is ranked once more among those of the reference. The result is
+nearly uniform if the input is exchangeable with the training samples.
 
 The reference must not have been seen. Samples that the PCA was not fitted to are taken as they are; of the others,
 folds are looked at by the PCA of the rest (`pcarann.crossfit`).
@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from scipy.special import bdtrc
 
-from pcarann.arrays import Array
+from pcarann.arrays import Array, to_host
 from pcarann.pca import PCA
 
 __all__ = ["LEVEL", "Names", "Novelty", "Reach", "Sight", "Tails", "latent_parts", "p_among"]
@@ -37,6 +37,8 @@ LEVEL = 0.01
 _BODY = 0.8  # share of the reference that is no tail
 _LEAST_TAIL = 0.1  # of the spread: a tail without any length would make every new value a surprise
 _LEAST_UNIT = 1e-3  # of its size, by which a coordinate that never changed may change
+_LEAST_P = 1e-300
+_SHELLS = (4, 16, 64)  # leading latents, whose tails must not be measured by those of the weak ones behind them
 _AS_SMALL = 10.0  # times the least p-value, up to which that of another group says the same
 _UNMOVED = 5.0  # such units a coordinate that never changed is from its tail
 _REAL_RESIDUAL = 1e-3  # share of a field that its modes may miss before it counts as new
@@ -55,7 +57,14 @@ class Novelty:
     p_value: Array
     """Probability that an input like the training samples is as far out in any respect: small means new"""
     reasons: tuple[str, ...] = ()
-    """For each input, in what respect it is farthest out"""
+    """For each input, in what respect it is farthest out, new or not"""
+
+    def __str__(self) -> str:
+        """Say how many inputs are new, and in what respect the farthest of them."""
+        p = to_host(self.p_value)
+        new, first = int((p <= LEVEL).sum()), int(p.argmin())
+        farthest = f"input {first} is farthest out, p = {p[first]:.2g}: {self.reasons[first]}"
+        return f"{new} of {len(p)} inputs have p ≤ {LEVEL:g}; {farthest}."
 
 
 @dataclass(frozen=True)
@@ -83,11 +92,12 @@ class Sight:
     parts: list[slice]
     """The latents of each channel"""
 
-    def joined(self, other: Sight) -> Sight:
-        """These inputs, then those."""
+    @staticmethod
+    def joined(some: Sequence[Sight]) -> Sight:
+        """The inputs of all of them, one after another."""
         names = ("x", "distance", "residual", "columns")
-        both = [np.concatenate([getattr(self, name), getattr(other, name)]) for name in names]
-        return Sight(both[0], both[1], both[2], both[3], self.parts)
+        whole = [np.concatenate([getattr(one, name) for one in some]) for name in names]
+        return Sight(whole[0], whole[1], whole[2], whole[3], some[0].parts)
 
 
 @dataclass(frozen=True)
@@ -134,7 +144,8 @@ def p_among(depth: Values, reference: Values) -> Values:
     above = len(reference) - np.searchsorted(reference, depth, side="left")
     beyond = np.maximum(depth - reference[-1], 0.0)
     p: Values = (1 + above) / (len(reference) + 1) * (1 + beyond / (count * tail)) ** -count
-    return p
+    # So far out that squares are no numbers any more.
+    return np.where(np.isfinite(depth), np.maximum(p, _LEAST_P), _LEAST_P)
 
 
 def p_among_others(depth: Values) -> Values:
@@ -200,19 +211,22 @@ class Reach:
 
     def p_values(self, seen: Sight) -> tuple[Values, np.ndarray[tuple[int, ...], np.dtype[np.int64]]]:
         """The p-value of each input, and the statistic that is farthest out."""
-        statistics, groups = _statistics(seen, self.floor)
-        depths, where = _by_group(self.tails.depth(statistics), groups)
+        with np.errstate(over="ignore", invalid="ignore"):
+            statistics, groups = _statistics(seen, self.floor)
+        depth = self.tails.depth(np.where(np.isfinite(statistics), statistics, math.inf))
+        depths, where = _by_group(depth, groups)
         p = np.stack([p_among(one, reference) for one, reference in zip(depths, self.depths, strict=True)])
         least = p.min(axis=0)
         # A column says more than a latent that moves with it.
         named = (p <= _AS_SMALL * least).argmax(axis=0)
         return p_among(-np.log(least), self.surprises), where[named, np.arange(p.shape[1])]
 
-    def warning(self, seen: Sight, p: Values, worst: Any, names: Names) -> str | None:
+    def warning(self, seen: Sight, p: Values, statistic: int, names: Names) -> str | None:
         """Say that inputs lie outside the training data where that is more than chance; None where it is not.
 
-        Of n inputs like the training samples, n · LEVEL lie beyond the level, which is itself estimated from the
-        reference. More than chance allows is too many, and so is a single one beyond LEVEL / n.
+        What is seen is the input of least p-value alone, with the statistic that it is farthest out in. Of n inputs
+        like the training samples, n · LEVEL lie beyond the level, which is itself estimated from the reference. More
+        than chance allows is too many, and so is a single one beyond LEVEL / n.
         """
         new, first = int((p <= LEVEL).sum()), int(p.argmin())
         level = LEVEL + 2 * math.sqrt(LEVEL / len(self.surprises))
@@ -221,7 +235,7 @@ class Reach:
             return None
         return (
             f"{new} of {len(p)} inputs lie outside the training data (p ≤ {LEVEL:g}). The farthest is input {first}, "
-            f"p = {p[first]:.1g}: {self.reason(seen, first, int(worst[first]), names)}. "
+            f"p = {p[first]:.1g}: {self.reason(seen, 0, statistic, names)}. "
             "Such predictions are extrapolations; their intervals are widened (see novelty)."
         )
 
@@ -234,12 +248,15 @@ class Reach:
         start = 2 * columns
         for c, (size, part) in enumerate(zip(sizes, seen.parts, strict=True)):
             where = f" of {names.channels[c]}" if len(sizes) > 1 else ""
-            if statistic < start + 2 * size:
-                at = part.start + (statistic - start) % size
-                return self._beside_range(f"latent {at}", float(seen.x[i, at]), columns + at)
-            if statistic == start + 2 * size:
+            for shell in _shells(part):
+                count = shell.stop - shell.start
+                if statistic < start + 2 * count:
+                    at = shell.start + (statistic - start) % count
+                    return self._beside_range(f"latent {at}", float(seen.x[i, at]), columns + at)
+                start += 2 * count
+            if size > 1 and statistic == start:
                 return f"the latents{where} lie {seen.distance[i, c]:.3g} spreads from their centre"
-            start += 2 * size + 1
+            start += size > 1
         c = statistic - start
         where = f" of {names.channels[c]}" if len(sizes) > 1 else " of the field"
         return f"the input modes miss a part of size {seen.residual[i, c]:.3g}{where}"
@@ -253,10 +270,19 @@ def _statistics(seen: Sight, floor: float) -> tuple[Values, tuple[int, ...]]:
     """All statistics of inputs, (samples, statistics), and how many stand in each group."""
     groups = [np.concatenate([seen.columns, -seen.columns], axis=1)]
     for c, part in enumerate(seen.parts):
-        groups.append(np.concatenate([seen.x[:, part], -seen.x[:, part], seen.distance[:, c : c + 1]], axis=1))
+        for shell in _shells(part):
+            groups.append(np.concatenate([seen.x[:, shell], -seen.x[:, shell]], axis=1))
+        if part.stop - part.start > 1:  # one latent alone is its own distance
+            groups.append(seen.distance[:, c : c + 1])
     groups.append(np.maximum(seen.residual, floor))
     groups = [group for group in groups if group.shape[1]]
     return np.concatenate(groups, axis=1), tuple(group.shape[1] for group in groups)
+
+
+def _shells(part: slice) -> list[slice]:
+    """The latents of a channel in groups: the leading ones, those behind them, and so on."""
+    ends = [*(part.start + end for end in _SHELLS if end < part.stop - part.start), part.stop]
+    return [slice(start, end) for start, end in zip([part.start, *ends], ends, strict=False)]
 
 
 def _by_group(depth: Values, groups: Sequence[int]) -> tuple[Values, Any]:

@@ -26,7 +26,7 @@ without new data cannot blow up. The sum over rows does not depend on their orde
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -209,7 +209,10 @@ class Rows:
     def of(cls, x: Array, y: Array, weights: Array | None = None) -> Rows:
         """One block of rows, of weights √D (samples,) where given."""
         place = place_of(x)
-        own = place.zeros(x.shape[0], 1) if weights is None else place.xp.log(weights)[:, None]
+        least = 2.0**-1000  # of rows that are all but forgotten
+        own = (
+            place.zeros(x.shape[0], 1) if weights is None else place.xp.log(place.xp.clip(weights, min=least))[:, None]
+        )
         return cls((x,), (y,), (own,))
 
     def __len__(self) -> int:
@@ -238,67 +241,75 @@ class Rows:
 class Adaptation:
     """Recursive least squares of all members of an ensemble."""
 
-    learners: tuple[RecursiveLeastSquares, ...]
     rows: Rows
-    """Everything learned, the training rows first: the learners can be made again from it"""
+    """Everything learned, the training rows first: the learners are made from it where they are needed"""
     trained: int
     """Training rows"""
+    ridge: float
+    """λ"""
+    priors: tuple[Array | None, ...]
+    """Coefficients of V₀ of each member; None for 0"""
+    learners: tuple[RecursiveLeastSquares, ...] | None = None
+    """None after loading, until more is learned"""
 
     @classmethod
     def start(cls, ensemble: Ensemble, rows: Rows, *, ridge: float, start: Start) -> Adaptation:
         """Start every member from the training latents."""
-        priors = [member.readout if start == "least-squares" else None for member in ensemble.members]
-        return cls.of(ensemble, rows, len(rows), priors, ridge=ridge)
+        priors = tuple(member.coefficients if start == "least-squares" else None for member in ensemble.members)
+        return cls(rows, len(rows), ridge, priors).ready(ensemble)
 
-    @classmethod
-    def of(
-        cls, ensemble: Ensemble, rows: Rows, trained: int, priors: Sequence[Array | None], *, ridge: float
-    ) -> Adaptation:
-        """Make every learner from all rows at once, of which the first were trained on."""
-        x, y, weights = rows.joined()
+    def ready(self, ensemble: Ensemble) -> Adaptation:
+        """The same with learners, made from all rows at once where there are none."""
+        if self.learners is not None:
+            return self
+        x, y, weights = self.rows.joined()
+        ridge, trained, count = self.ridge, self.trained, len(self.rows)
 
         def begin(member: Member) -> RecursiveLeastSquares:
-            prior = priors[member.features.member]
-            if len(rows) < member.features.count and len(rows) <= _ROWS_AT_ONCE:
+            stored = self.priors[member.features.member]
+            prior = None if stored is None else member.features.readout(stored)
+            if count < member.features.count and count <= _ROWS_AT_ONCE:
                 H = member.features(x)
                 return RecursiveLeastSquares(ridge, prior, Dual.of(*_weighted(H, y, weights, trained, prior), ridge))
             sums = Sums.of(_weighted_blocks(member, x, y, weights, trained, prior))
             information = sums.normal + ridge * place_of(x).eye(int(sums.normal.shape[0]))
             return RecursiveLeastSquares(ridge, prior, Primal(information, sums.moment))
 
-        return cls(tuple(ensemble.over_members(begin, min(len(rows), _ROWS_AT_ONCE))), rows, trained)
+        return replace(self, learners=tuple(ensemble.over_members(begin, min(count, _ROWS_AT_ONCE))))
 
-    def at_ridge(self, ensemble: Ensemble, ridge: float) -> Adaptation:
-        """The same rows learned with another λ."""
-        if ridge == self.learners[0].ridge:
-            return self
-        return self.of(ensemble, self.rows, self.trained, [one.prior for one in self.learners], ridge=ridge)
+    def at_ridge(self, ridge: float) -> Adaptation:
+        """The same rows to be learned with another λ."""
+        return self if ridge == self.ridge else replace(self, ridge=ridge, learners=None)
 
     def widened(self, outputs: int) -> Adaptation:
         """The same rows with so many outputs more, all 0."""
-        learners = tuple(learner.widened(outputs) for learner in self.learners)
-        return replace(self, learners=learners, rows=self.rows.widened(outputs))
+        learners = None if self.learners is None else tuple(learner.widened(outputs) for learner in self.learners)
+        priors = tuple(None if prior is None else with_zero_columns(prior, outputs) for prior in self.priors)
+        return replace(self, rows=self.rows.widened(outputs), priors=priors, learners=learners)
 
     def update(self, ensemble: Ensemble, x: Array, y: Array, *, forgetting: float) -> Adaptation:
         """Take in new latent pairs."""
+        old = self.ready(ensemble).learners
+        assert old is not None
 
         def take_in(member: Member) -> RecursiveLeastSquares:
-            learner = self.learners[member.features.member]
-            return learner.update(member.features(x), y, forgetting=forgetting)
+            return old[member.features.member].update(member.features(x), y, forgetting=forgetting)
 
         learners = tuple(ensemble.over_members(take_in, x.shape[0]))
-        return Adaptation(learners, self.rows.appended(x, y, forgetting), self.trained)
+        return replace(self, rows=self.rows.appended(x, y, forgetting), learners=learners)
 
     @property
     def begun(self) -> Start:
         """What the adaptation departed from."""
-        return "ridge" if self.learners[0].prior is None else "least-squares"
+        return "ridge" if self.priors[0] is None else "least-squares"
 
     def readouts(self, ensemble: Ensemble) -> list[Array]:
         """The adapted readout of each member."""
+        learners = self.ready(ensemble).learners
+        assert learners is not None
 
         def readout(member: Member) -> Array:
-            return self.learners[member.features.member].readout
+            return learners[member.features.member].readout
 
         return list(ensemble.over_members(readout, len(self.rows)))
 

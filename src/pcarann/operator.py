@@ -370,9 +370,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         x, latent = fitted.latent_pairs(inputs, outputs)
         # Copies under a symmetry are no later than their sample: all of them together age the past by one step.
         forgetting = settings.forgetting ** (1 / len(fitted.copied))
-        adaptation = adaptation.at_ridge(ensemble, settings.adapt_ridge).update(
-            ensemble, x, latent, forgetting=forgetting
-        )
+        adaptation = adaptation.at_ridge(settings.adapt_ridge).update(ensemble, x, latent, forgetting=forgetting)
         return replace(
             fitted,
             ensemble=ensemble.with_readouts(adaptation.readouts(ensemble)),
@@ -397,6 +395,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 x=x,
                 y=latent,
                 weights=weights,
+                ridge=chosen,
                 adaptation=None,
                 n_adapted=0,
                 state=fitted.state + 1,
@@ -451,7 +450,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def scales_(self) -> tuple[float, float]:
         """(r₁, r₂) in use."""
         first, second = self._random_map("scales_").scales
-        return first / self._fitted.units.inputs, second
+        return first / self._attribute("scales_").units.inputs, second
 
     @property
     def energy_scales_(self) -> tuple[float, float]:
@@ -526,7 +525,14 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _inputs(self, X: Array, fitted: Fitted) -> Array:
         ensemble = fitted.ensemble
-        return fitted.inputs(check_fields(X, "X", ensemble.place, grid=ensemble.input_pca.grid)[0])
+        grid = ensemble.input_pca.grid
+        found = column_names(X, grid)
+        if found and fitted.names and found != fitted.names:
+            raise ValueError(
+                "The feature names should match those that were passed during fit, in the same order: "
+                f"expected {', '.join(fitted.names)}, found {', '.join(found)}."
+            )
+        return fitted.inputs(check_fields(X, "X", ensemble.place, grid=grid)[0])
 
     def _outputs(self, y: Array, fitted: Fitted) -> Array:
         place, grid = fitted.ensemble.place, fitted.ensemble.output_pca.grid

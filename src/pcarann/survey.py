@@ -12,17 +12,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from pcarann.arrays import Array, place_of, taken, to_host
+from pcarann.arrays import Array, cuts, place_of, taken, to_host
 from pcarann.channels import channel_sizes
 from pcarann.crossfit import LeftOut
 from pcarann.extrapolation import Edge
 from pcarann.fitted import Fitted, View
 from pcarann.novelty import Reach, Sight, Values, latent_parts
 from pcarann.pca import PCA
+from pcarann.random import spread
 
 __all__ = ["surveyed", "view_of"]
 
 _MEASURED = 256  # fields at a time that are looked at
+_MOST_CHANNELS = 64  # along the first axis of an input
+_MOST_REFERENCE = 2000  # samples
 
 
 def view_of(pca: PCA, channels: int, folds: list[list[LeftOut]], names: Sequence[str], inputs: Array) -> View:
@@ -30,9 +33,11 @@ def view_of(pca: PCA, channels: int, folds: list[list[LeftOut]], names: Sequence
     sizes = tuple(channel_sizes(pca)) if channels > 1 else (pca.n_components,)
     ranks = [min((one.x.shape[1] for one in part), default=size) for size, part in zip(sizes, folds, strict=False)]
     modes = tuple(min(pair) for pair in zip(sizes, ranks or sizes, strict=True))
-    if channels > 1:
-        constant = tuple(c for c in range(channels) if _is_constant(inputs, c, channels))
-        return View(sizes, modes, tuple(names) or tuple(f"channel {c}" for c in range(channels)), constant)
+    leading = pca.grid[0] if len(pca.grid) > 1 and pca.grid[0] <= _MOST_CHANNELS else 0
+    constant = tuple(c for c in range(leading) if _is_constant(inputs, c, leading))
+    if channels > 1 or constant:
+        count = max(channels, leading)
+        return View(sizes, modes, tuple(names) or tuple(f"channel {c}" for c in range(count)), constant)
     return View(sizes, modes, tuple(names) or tuple(f"column {j}" for j in range(min(math.prod(pca.grid), 256))))
 
 
@@ -52,10 +57,10 @@ def surveyed(
     seen = _seen(fitted, inputs, order)
     x = to_host(fitted.training_x)
     inner = fitted.pca_samples
-    reference = _rows(seen, range(inner, len(order)))
+    reference = _rows(seen, [inner + i for i in spread(len(order) - inner, _MOST_REFERENCE)])
     if folds:
-        left = _left_out(fitted.view, folds, x, seen.columns)
-        reference = left.joined(reference) if unseen else left
+        left = _left_out(fitted.view, folds, x, seen.columns, inner)
+        reference = Sight.joined([left, reference]) if unseen else left
     looked_at = np.concatenate([seen.columns, seen.x], axis=1)
     ranges = (looked_at.min(axis=0), looked_at.max(axis=0))
     columns = [end[: seen.columns.shape[1]] for end in ranges]
@@ -74,31 +79,25 @@ def surveyed(
 
 def _seen(fitted: Fitted, inputs: Array, order: list[int]) -> Sight:
     """What is seen of all training inputs, in the order of their latents."""
-    found: Sight | None = None
-    place = fitted.ensemble.place
-    size = _MEASURED if place.on_host else len(order)
-    for start in range(0, len(order), size):
-        rows = order[start : start + size]
-        part = fitted.sight(taken(inputs, rows), fitted.x[start : start + len(rows), :])
-        found = part if found is None else found.joined(part)
-    assert found is not None
-    return found
+    size = _MEASURED if fitted.ensemble.place.on_host else len(order)
+    return Sight.joined(
+        [fitted.sight(taken(inputs, order[rows]), fitted.x[rows, :]) for rows in cuts(len(order), size)]
+    )
 
 
-def _rows(seen: Sight, rows: range) -> Sight:
-    part = slice(rows.start, rows.stop)
-    return Sight(seen.x[part], seen.distance[part], seen.residual[part], seen.columns[part], seen.parts)
+def _rows(seen: Sight, rows: list[int]) -> Sight:
+    return Sight(seen.x[rows], seen.distance[rows], seen.residual[rows], seen.columns[rows], seen.parts)
 
 
-def _left_out(view: View, folds: list[list[LeftOut]], x: Values, columns: Values) -> Sight:
+def _left_out(view: View, folds: list[list[LeftOut]], x: Values, columns: Values, inner: int) -> Sight:
     """What is seen of folds by the PCAs that were fitted without them, channel by channel."""
     latents, distances, residuals = [], [], []
     for part, where, modes in zip(folds, latent_parts(view.sizes), view.modes, strict=True):
-        aligned = [one.aligned(x[:, where]) for one in part]
+        aligned = [one.aligned(x[:inner, where]) for one in part]
         latents.append(np.concatenate([codes[:, :modes] for codes in aligned]))
         white = [one.x[:, :modes] / np.where(one.spread[:modes] > 0, one.spread[:modes], 1.0) for one in part]
         apart = np.concatenate([np.sqrt((codes**2).sum(axis=1)) for codes in white])
-        distances.append(apart if modes > 1 else 0 * apart)
+        distances.append(apart)
         beyond = [np.sqrt(one.residual**2 + (one.x[:, modes:] ** 2).sum(axis=1)) for one in part]
         residuals.append(np.concatenate(beyond))
     rows = [row for one in folds[0] for row in one.rows]

@@ -85,7 +85,7 @@ def train(
     clock = _Clock(place)
     group = settings.symmetry.bind(*grids) if settings.symmetry else None
     refine = _refines(settings, int(inputs.shape[0]))
-    inner = _inner_samples(inputs.shape[0], settings.seed) if refine else None
+    inner = _inner_samples(int(inputs.shape[0]), settings.seed, together) if refine else None
     samples, count = int(inputs.shape[0]), len(inner[0]) if inner else int(inputs.shape[0])
     complaints: list[str] = []
     watched: list[tuple[Centred, Array, Array]] = []
@@ -128,19 +128,22 @@ def train(
     if wanted == "refined":
         wanted = settings.refine_ridge if refinement is None or refinement.ridge is None else refinement.ridge
     ridge = resolve_ridge(feature_map, x, y, anchored=samples, ridge=wanted)
-    judged = _judged(samples, count, int(x.shape[0]) // samples)
+    order = list(range(samples)) if inner is None else [*inner[0], *inner[1]]
+    most = None if settings.regressor == "kernel" else _JUDGED_ROWS
+    judged = _judged(order, count, int(x.shape[0]) // samples, together, most)
     members, residuals = fit_members(
         feature_map, x, y, anchored=samples, n_members=settings.n_members, ridge=ridge, judged=judged, tick=tick
     )
     clock.lap("members")
-    order = list(range(samples)) if inner is None else [*inner[0], *inner[1]]
-    report = _report(members[0].report, residuals, outputs, y, pcas[1], [group[0] for group in judged], order)
+    report = _report(members[0].report, residuals, outputs, y, pcas[1], order)
     averaged = (
         (0,) if group is None or settings.symmetry is None else group.subset(settings.symmetry.n_predict, settings.seed)
     )
     folds: list[list[LeftOut]] = []
     if together > 1 or samples - count < _FEW_UNSEEN:
-        parts = folds_of([row // together for row in order[:count]])
+        copied = _Orbit.of(group, settings, 0).sources(count)
+        owners = [row // together for row in order[:count]]
+        parts = folds_of([*owners, *(owners[row] for row in copied)], count)
         folds = [[left_out(*seen, fold) for fold in parts] for seen in watched]
     watched.clear()
     fitted = Fitted(
@@ -158,6 +161,7 @@ def train(
         edge=None,
         report=report,
         pca_samples=count,
+        names=tuple(names),
         units=units,
         own_units=own_units,
         copied=_Orbit.of(group, settings, 0).elements,
@@ -169,26 +173,30 @@ def train(
     return replace(fitted, seconds=clock.stopped())
 
 
-def _judged(samples: int, inner: int, copies: int) -> list[list[int]]:
-    """Rows of some samples and of all their copies: unseen by the PCAs where such samples are there."""
+def _judged(order: list[int], inner: int, copies: int, together: int, most: int | None) -> list[list[int]]:
+    """Rows of some samples, of all that belong together with them, and of their copies, the sample's own row first.
+
+    They are samples that the PCAs have not seen, where such are there, and have `most` rows in all, where given.
+    """
+    samples = len(order)
     candidates = range(inner, samples) if inner < samples else range(samples)
-    some = spread(len(candidates), max(1, _JUDGED_ROWS // copies))
-    return [[candidates[i] + c * samples for c in range(copies)] for i in some]
+    count = len(candidates) if most is None else max(1, most // (copies * together))
+    some = [candidates[i] for i in spread(len(candidates), count)]
+    kin: dict[int, list[int]] = {}
+    for row, sample in enumerate(order if together > 1 else ()):
+        kin.setdefault(sample // together, []).append(row)
+    groups = [[row, *(k for k in kin.get(order[row] // together, ()) if k != row)] for row in some]
+    return [[row + c * samples for c in range(copies) for row in group] for group in groups]
 
 
 def _report(
-    readout: ReadoutReport,
-    residuals: Array | None,
-    outputs: Array,
-    y: Array,
-    pca: PCA,
-    rows: list[int],
-    order: list[int],
+    readout: ReadoutReport, residuals: dict[int, Array], outputs: Array, y: Array, pca: PCA, order: list[int]
 ) -> FitReport | None:
-    if residuals is None:
+    if not residuals:
         return None
-    fields, latents = taken(outputs, [order[row] for row in rows]), taken(y, rows)
-    return FitReport.of(residuals, fields, latents, pca, readout)
+    rows = sorted(residuals)
+    missed = place_of(y).xp.stack([residuals[row] for row in rows])
+    return FitReport.of(missed, taken(outputs, [order[row] for row in rows]), taken(y, rows), pca, readout)
 
 
 def _channel_count(grid: tuple[int, ...], smoothing: float) -> int:
@@ -233,6 +241,13 @@ class _Orbit:
             return cls(lambda fields, element: fields, (0,), settings.seed)
         moves = (group.move_inputs, group.move_outputs)
         return cls(moves[side], group.subset(settings.symmetry.n_fit, settings.seed), settings.seed)
+
+    def sources(self, samples: int) -> list[int]:
+        """Which of so many fields those are that `with_moved` adds, in its order."""
+        if len(self.elements) == 1:
+            return []
+        order = permutation(samples, seed=self.seed, stream=_ORBIT_STREAM)
+        return [row for i in range(len(self.elements)) for row in order[i :: len(self.elements)]]
 
     def with_moved(self, fields: Array) -> Array:
         """The fields, and each once more moved by a random element: their covariance is that of all copies."""
@@ -339,11 +354,14 @@ def _refinement_rows(x: Array, y: Array, samples: int, count: int) -> tuple[Arra
     return *both, copies * count
 
 
-def _inner_samples(n: int, seed: int) -> tuple[list[int], list[int]]:
-    """Split the samples at random: inner training subset, validation subset."""
-    order = permutation(n, seed=seed, stream=_SPLIT_STREAM)
-    count = _inner_count(n)
-    return sorted(order[:count]), sorted(order[count:])
+def _inner_samples(n: int, seed: int, together: int = 1) -> tuple[list[int], list[int]]:
+    """Split the samples at random: inner training subset, validation subset; what belongs together stays together."""
+    if n < 2 * together:
+        together = 1
+    order = permutation(n // together, seed=seed, stream=_SPLIT_STREAM)
+    whole = [sample * together + i for sample in order for i in range(together)]
+    count = _inner_count(n // together) * together
+    return sorted(whole[:count]), sorted(whole[count:])
 
 
 def _inner_count(n: int) -> int:

@@ -26,6 +26,7 @@ _SAFE = 2.0**250  # numbers between this and its inverse can be squared and summ
 _NEIGHBOURS = 0.5  # mean correlation of neighbours from which columns are points of a field
 _JUDGED, _MIXED = 300, 16  # samples and combinations of the outputs on which units are judged
 _BETTER = 0.9  # of the error with units of their own: columns as they are must be this much better
+_WIDEST = 1e60
 _STREAM = (-10,)
 
 
@@ -66,14 +67,16 @@ def column_weights(inputs: Array, outputs: Array, grid: tuple[int, ...]) -> Arra
         return None
     xp = place_of(inputs).xp
     spreads = xp.std(inputs, axis=0)
-    largest_spread = float(xp.max(spreads))
     # A column of rounding alone is constant.
     spreads = xp.where(spreads > 1e-14 * xp.max(xp.abs(inputs), axis=0), spreads, xp.zeros_like(spreads))
+    largest_spread = float(xp.max(spreads))
     if not largest_spread or not _looks_like_table(inputs, spreads):
         return None
     units = xp.where(spreads > 0, spreads, xp.ones_like(spreads) * largest_spread)
     if float(xp.min(units)) > 0.5 * largest_spread:
         return None  # they are alike
+    if largest_spread / float(xp.min(units)) > _WIDEST:
+        raise ValueError(f"The columns of X differ in size by more than {_WIDEST:g}: give them other units.")
     rows = spread(int(inputs.shape[0]), _JUDGED)
     x, y = taken(inputs, rows), taken(outputs, rows)
     y = (y - xp.mean(y, axis=0)) @ uniform((y.shape[1], _MIXED), seed=0, stream=_STREAM, place=place_of(y), low=-1.0)

@@ -63,10 +63,9 @@ _SUCCESS = ("Optimization terminated successfully", "The loss is zero at the sta
 )
 @click.option(
     "--ridge",
-    default="0",
-    show_default=True,
+    default=None,
     callback=number_or_pair,
-    help="Ridge of the readout; 0 is least squares; gcv, loo or refined choose it.",
+    help="Ridge of the readout; 0 is least squares; gcv, loo or refined choose it.  [default: 0; gcv for a kernel]",
 )
 @click.option("--regressor", type=click.Choice(["random", "kernel"]), default="random", show_default=True)
 @click.option("--linear", is_flag=True, help="Put a linear term beside the features.")
@@ -226,6 +225,8 @@ def evaluate(
         "relative_l2_median": float(np.median(errors)),
         "relative_l2_max": float(np.max(errors)),
     }
+    if record.stale:
+        facts["intervals"] = "none: the model was changed after its calibration, calibrate again"
     if band is not None:
         facts["interval_level"] = 1 - alpha
         facts["interval_coverage"] = coverage(band.lower, band.upper, u)
