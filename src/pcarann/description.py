@@ -352,7 +352,8 @@ def _rebuild_units(described: dict[str, Any] | None) -> Units:
 
 def _rebuild_view(described: dict[str, Any] | None, pca: PCA) -> View:
     if described is None:
-        return View((pca.n_components,), (pca.n_components,), ())
+        count = pca.grid[0] if len(pca.grid) == 1 else 0
+        return View((pca.n_components,), (pca.n_components,), tuple(f"column {j}" for j in range(count)))
     sizes, modes, constant = (tuple(int(n) for n in described[name]) for name in ("sizes", "modes", "constant"))
     view = View(sizes, modes, tuple(str(name) for name in described["names"]), constant)
     fits = sum(sizes) == pca.n_components and len(modes) == len(sizes) and len(pca.grid) >= (len(sizes) > 1)

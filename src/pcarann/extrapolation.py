@@ -22,7 +22,7 @@ from pcarann.ensemble import Ensemble
 
 __all__ = ["Edge", "Outside"]
 
-_ROUNDING = 1e-12
+_ROUNDING = 1e-9  # of the size of the inputs
 _MIRRORED = 0.5  # of half a side of the box, that the mirror image goes inside at most
 
 

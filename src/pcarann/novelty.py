@@ -219,7 +219,9 @@ class Reach:
         least = p.min(axis=0)
         # A column says more than a latent that moves with it.
         named = (p <= _AS_SMALL * least).argmax(axis=0)
-        return p_among(-np.log(least), self.surprises), where[named, np.arange(p.shape[1])]
+        # Far out, what the groups say together (Bonferroni) is sharper than a second tail behind the first.
+        ranked = np.minimum(p_among(-np.log(least), self.surprises), len(p) * least)
+        return ranked, where[named, np.arange(p.shape[1])]
 
     def warning(self, seen: Sight, p: Values, statistic: int, names: Names) -> str | None:
         """Say that inputs lie outside the training data where that is more than chance; None where it is not.
