@@ -158,7 +158,8 @@ def test_the_spread_of_training_inputs_is_that_of_the_members_alone(options):
     latents = np.stack([member(ensemble.encode(inputs)) for member in ensemble.members])
     wanted = np.std(latents @ ensemble.output_pca.modes, axis=0, ddof=1)
     found = quietly(model.predict, inputs, return_std=True)[1]
-    assert np.abs(found - wanted).max() <= 1e-11  # of outputs of size 3, and rounding of a kernel's large coefficients
+    # Outputs of size 3; readouts of size 1e7 amplify the rounding of features, which changes with the rows beside them.
+    assert np.abs(found - wanted).max() <= 1e-7
 
 
 @pytest.mark.parametrize("far", [1.0, 4.0])
