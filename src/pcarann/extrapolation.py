@@ -8,8 +8,8 @@ no farther from their centre than the farthest sample, and x_m the mirror image,
 
 of which the second is known, and the first is about what the surrogate changes between x_c and x_m. Beside these stands
 what an average direction would change: the spread of the outputs for each unit of distance that is the spread of the
-inputs, counted also for what the input modes miss. The sum is δ. It is taken of inputs that `novelty` finds new; of
-others it is 0.
+inputs, counted also for what the input modes miss. The sum is δ. It counts for inputs that `novelty` finds new, from 0
+at p = 0.01, where chance alone may find them, to 1 at p = 0.0001.
 """
 
 from __future__ import annotations
@@ -17,12 +17,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from pcarann.arrays import Array, place_of, taken
 from pcarann.ensemble import Ensemble
+from pcarann.novelty import LEVEL, Values
 
 __all__ = ["Edge", "Outside"]
 
 _ROUNDING = 1e-9  # of the size of the inputs
+_CERTAIN = 100.0  # times below the level, a p-value leaves no doubt
 _MIRRORED = 0.5  # of half a side of the box, that the mirror image goes inside at most
 
 
@@ -40,11 +44,13 @@ class Outside:
     """‖x_c − x_m‖ / ‖x − x_c‖, (rows, 1)"""
     distance: Array
     """How far outside, in spreads of the inputs, (rows, 1)"""
+    certainty: Array
+    """How certain it is that they are outside, from 0 to 1, (rows, 1)"""
 
     def possible_error(self, here: Array, edge: Array, mirrored: Array, spread: Array) -> Array:
         """δ, (rows, values), from û at x, x_c and x_m and the spread of the outputs, (1, values)."""
         xp = place_of(here).xp
-        found = xp.abs(here - edge) + xp.abs(edge - mirrored) / self.share + self.distance * spread
+        found = self.certainty * (xp.abs(here - edge) + xp.abs(edge - mirrored) / self.share + self.distance * spread)
         # New in combination alone: inside in every respect that is known here, but for rounding.
         found = xp.where(self.distance <= _ROUNDING, 0.0, found)
         return xp.where(xp.isnan(found), math.inf, found)
@@ -81,9 +87,9 @@ class Edge:
         return cls(*box, spread, farthest, columns, residual, size or 1.0, samples)
 
     def outside(
-        self, ensemble: Ensemble, inputs: Array, orbit: list[Array], residual: Array, rows: list[int]
+        self, ensemble: Ensemble, inputs: Array, orbit: list[Array], residual: Array, p: Values, rows: list[int]
     ) -> Outside:
-        """Compare these of the encoded inputs with what lies inside."""
+        """Compare these of the encoded inputs, which have p-values, with what lies inside."""
         xp = ensemble.place.xp
         x, missed = [taken(part, rows) for part in orbit], taken(residual[:, None], rows)
         inside = [self._inside(part) for part in self._clipped(ensemble, taken(inputs, rows), x)]
@@ -95,7 +101,8 @@ class Edge:
         distance = sum(xp.linalg.vector_norm(s, axis=1)[:, None] for s in steps) / len(steps)
         distance = (distance + xp.clip(missed - self.residual, min=0.0)) / self.size
         mirrored = [b - share * s for b, s in zip(inside, steps, strict=True)]
-        return Outside(rows, inside, mirrored, share, distance)
+        certainty = np.clip(np.log(LEVEL / p[rows]) / math.log(_CERTAIN), 0.0, 1.0)
+        return Outside(rows, inside, mirrored, share, distance, ensemble.place.put(certainty[:, None]))
 
     def output_spread(self, ensemble: Ensemble) -> Array:
         """Standard deviation of the training outputs at each value, (1, values), as their modes hold it."""

@@ -224,11 +224,12 @@ class Fitted:
         """The inputs that lie outside the training data; None where none does."""
         if self.edge is None or look.p is None:
             return None
-        rows = [int(i) for i in np.flatnonzero(self._orbit_p(look) <= LEVEL)]
+        p = self._orbit_p(look)
+        rows = [int(i) for i in np.flatnonzero(p <= LEVEL)]
         if not rows:
             return None
         residual = self._orbit_residual(look)
-        return self.edge.outside(self.ensemble, look.inputs, look.orbit, residual, rows)
+        return self.edge.outside(self.ensemble, look.inputs, look.orbit, residual, p, rows)
 
     def _orbit_p(self, look: Look) -> Values:
         """The p-value of inputs; with a symmetry its geometric mean over their orbit, so that it moves as they do."""
@@ -302,7 +303,8 @@ def _possible_error(
     mine = list(range(bisect_left(outside.rows, here.start), bisect_left(outside.rows, here.stop)))
     if not mine:
         return None
-    some = replace(outside, share=taken(outside.share, mine), distance=taken(outside.distance, mine))
+    parts = {name: taken(getattr(outside, name), mine) for name in ("share", "distance", "certainty")}
+    some = replace(outside, **parts)
     local = [outside.rows[i] - here.start for i in mine]
     found = some.possible_error(taken(mean, local), taken(edge, mine), taken(mirrored, mine), spread)
     # Row i of what was found, or the row of zeros behind it.
