@@ -51,7 +51,7 @@ _ENCODED_ROWS = 256  # fields at a time through the PCA, which makes a centred c
 # and a prediction should not depend on the samples beside it.
 _TILE = 64
 _KERNEL_JUDGES = 8  # of which each can judge but the few samples that are no landmarks of it
-_JUDGES = 2  # members that predict what they have not seen, so that a fit can be judged
+_JUDGES = 1  # members that predict what they have not seen, so that a fit can be judged
 _FIELD_BYTES = 1 << 26  # memory of one block of fields while their spread is summed
 _KEPT_WEIGHT_BYTES = 1 << 30  # hidden weights stay in memory up to here, and are drawn at each use beyond
 

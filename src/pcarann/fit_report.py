@@ -1,13 +1,13 @@
 """What a fit is worth, judged on samples that were left out of it.
 
-Some members predict some samples without having seen them, which costs no second fit (`pcarann.leave_out`). Their mean
-is compared with the true fields:
+The first member predicts some samples without having seen them, which costs no second fit (`pcarann.leave_out`); of a
+kernel several members do, each those that are no landmarks of it. What they say is compared with the true fields:
 
     relative error   mean ‖û − u‖ / ‖u‖
     R²               1 − Σ ‖û − u‖² / Σ ‖u − ū‖²: 1 is perfect, 0 no better than the mean field, below 0 worse
 
-Scales, metrics and, without refinement, PCAs have seen these samples: a test set may say a little worse, a larger
-ensemble a little better.
+Scales, metrics and, without refinement, PCAs have seen these samples, so that a test set may say a little worse; an
+ensemble is better than its members.
 """
 
 from __future__ import annotations
