@@ -27,7 +27,7 @@ import numpy as np
 
 from pcarann.problems.dataset import OperatorData
 from pcarann.problems.spectral import second_difference_eigenvalues, sine_matrix, wavenumbers
-from pcarann.symmetry import Symmetry
+from pcarann.symmetry.generators import Symmetry
 
 __all__ = ["CASES", "AutoCase"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from floor import Products, Sizes
 
-from pcarann.arrays import Place, place_of
+from pcarann.backend.arrays import Place, place_of
 from pcarann.benchmark.runner import DATA_SEED, _generate, _model, _quietly, _sample_errors
 from pcarann.benchmark.settings import PROBLEMS, Problem, Variant
 from pcarann.operator import PCARaNN

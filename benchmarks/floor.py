@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pcarann.arrays import Place, product_into
+from pcarann.backend.arrays import Place, product_into
 
 __all__ = [
     "Products",

@@ -23,7 +23,7 @@ import floor
 import numpy as np
 from measure import measured
 
-from pcarann.arrays import place_of
+from pcarann.backend.arrays import place_of
 from pcarann.benchmark.machine import machine_facts
 from pcarann.files import atomic_writer
 from pcarann.operator import PCARaNN

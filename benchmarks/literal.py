@@ -23,13 +23,13 @@ from typing import Any
 
 import numpy as np
 
-from pcarann.arrays import place_of
-from pcarann.features import HiddenLayers
+from pcarann.backend.arrays import place_of
+from pcarann.features.random_layers import HiddenLayers
+from pcarann.features.refine import GRADIENT_TOLERANCE, MOST_ITERATIONS
+from pcarann.features.scales import energy_matched_scale
+from pcarann.fitting import _inner_samples
+from pcarann.latent.pca import _signs
 from pcarann.operator import PCARaNN
-from pcarann.pca import _signs
-from pcarann.refine import GRADIENT_TOLERANCE, MOST_ITERATIONS
-from pcarann.scales import energy_matched_scale
-from pcarann.training import _inner_samples
 
 __all__ = [
     "Ensemble",

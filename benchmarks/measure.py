@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pcarann.arrays import Place
+from pcarann.backend.arrays import Place
 
 __all__ = ["SLOW", "Record", "answer", "available_bytes", "in_fresh_process", "measured", "resident_bytes"]
 

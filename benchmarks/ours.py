@@ -10,12 +10,12 @@ import numpy as np
 from cases import ADAPTED, Case, fit, sizes_of
 from measure import Record, available_bytes, measured
 
-from pcarann.arrays import to_host
+from pcarann.backend.arrays import to_host
 from pcarann.benchmark.settings import Variant
-from pcarann.online import Adaptation
+from pcarann.features.refine import SCAN
 from pcarann.operator import PCARaNN
-from pcarann.readout import fit_readout
-from pcarann.refine import SCAN
+from pcarann.readout.direct import fit_readout
+from pcarann.readout.recursive import Adaptation
 
 __all__ = ["TASKS"]
 

@@ -24,7 +24,7 @@ import numpy as np
 from cases import Case, Fields, flat
 from measure import SLOW, Record, measured
 
-from pcarann.pca import PCA, fit_pca
+from pcarann.latent.pca import PCA, fit_pca
 
 __all__ = ["PEERS", "TASKS"]
 

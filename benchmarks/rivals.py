@@ -13,8 +13,8 @@ from cases import ADAPTED, Case, Fields, flat
 from measure import SLOW, Record, available_bytes, measured
 
 from pcarann.benchmark.runner import MODEL_SEED
-from pcarann.conformal import RELATIVE_FLOOR
-from pcarann.features import HiddenLayers
+from pcarann.features.random_layers import HiddenLayers
+from pcarann.uncertainty.conformal import RELATIVE_FLOOR
 
 __all__ = ["TASKS"]
 

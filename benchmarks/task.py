@@ -12,7 +12,7 @@ import rivals
 from cases import load_case
 from measure import Record, answer
 
-from pcarann.arrays import place_of
+from pcarann.backend.arrays import place_of
 
 __all__ = ["TASKS", "run_task"]
 

@@ -61,7 +61,7 @@ def rewritten(path, change):
 @pytest.fixture
 def torch_computes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tensors on the CPU are computed by torch itself, as they are on a GPU, and not by NumPy in their memory."""
-    monkeypatch.setattr("pcarann.arrays.Place.computing", property(lambda self: self))
+    monkeypatch.setattr("pcarann.backend.arrays.Place.computing", property(lambda self: self))
 
 
 @pytest.fixture(params=["numpy", "torch", "strict"])

@@ -5,8 +5,8 @@ import pytest
 
 from pcarann import PCARaNN, Symmetry, load
 from pcarann.extension import extended
+from pcarann.latent.pca import fit_pca
 from pcarann.metrics import relative_l2
-from pcarann.pca import fit_pca
 
 # Leaving the training data is the point.
 pytestmark = pytest.mark.filterwarnings("ignore:.*inputs lie outside the training data")

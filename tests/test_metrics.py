@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from pcarann.arrays import to_host
+from pcarann.backend.arrays import to_host
 from pcarann.metrics import coverage, mean_width, relative_l2
 
 

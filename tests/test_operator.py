@@ -13,9 +13,9 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from conftest import periodic_pairs, smooth_pairs
 from pcarann import PCARaNN
-from pcarann.arrays import to_host
+from pcarann.backend.arrays import to_host
 from pcarann.metrics import coverage, relative_l2
-from pcarann.symmetry import Symmetry
+from pcarann.symmetry.generators import Symmetry
 
 SMALL = dict(n_components=0.9999, widths=(40, 30), n_members=3)
 
@@ -392,7 +392,7 @@ def test_constant_fields_predict_the_constant_and_warn_only_where_inputs_say_not
 
 
 def test_a_share_of_the_variance_at_rounding_is_no_share():
-    from pcarann.fit_report import FitReport
+    from pcarann.uncertainty.fit_report import FitReport
 
     assert FitReport(1.0, 3e-16, 10, "svd", None, 0.0).useless
 
@@ -593,7 +593,7 @@ def test_an_interrupted_fit_leaves_the_old_model(fitted, pairs, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pcarann.training.fit_members", interrupt)
+    monkeypatch.setattr("pcarann.fitting.fit_members", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.fit(*pairs[100:200])
     assert np.array_equal(model.predict(pairs.inputs[:5]), before)

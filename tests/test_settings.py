@@ -3,7 +3,7 @@ import pytest
 
 from pcarann import PCARaNN
 from pcarann.settings import Settings
-from pcarann.symmetry import Symmetry
+from pcarann.symmetry.generators import Symmetry
 
 TURNS = Symmetry.dihedral()
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
-import pcarann.kernel
-import pcarann.training
+import pcarann.features.kernel
+import pcarann.fitting
 from conftest import smooth_pairs
 from pcarann import Marching, PCARaNN, load
-from pcarann.conformal import Calibration, conformal_rank
 from pcarann.metrics import relative_l2
-from pcarann.readout import fit_readout, fit_streamed_readout
+from pcarann.readout.direct import fit_readout, fit_streamed_readout
+from pcarann.uncertainty.conformal import Calibration, conformal_rank
 
 SMALL = {"n_components": 6, "widths": (40, 30), "n_members": 2, "scales": "energy"}
 
@@ -92,10 +92,10 @@ def test_random_layers_learn_a_sorted_sweep_as_well_as_a_shuffled_one(scales):
 def few_rows(monkeypatch):
     """As many rows of 1000 as are looked at of 6000, so that a test takes a second and not a minute."""
     for module, name, count in (
-        (pcarann.kernel, "_TUNED_ROWS", 150),
-        (pcarann.kernel, "_MEDIAN_ROWS", 100),
-        (pcarann.kernel, "MOST_LANDMARKS", 400),
-        (pcarann.training, "_METRIC_ROWS", 200),
+        (pcarann.features.kernel, "_TUNED_ROWS", 150),
+        (pcarann.features.kernel, "_MEDIAN_ROWS", 100),
+        (pcarann.features.kernel, "MOST_LANDMARKS", 400),
+        (pcarann.fitting, "_METRIC_ROWS", 200),
     ):
         monkeypatch.setattr(module, name, count)
 
@@ -283,10 +283,10 @@ def test_a_file_holds_no_matrices_of_features_by_features(ten_lines):
 def test_a_file_is_little_larger_than_what_it_must_hold(ten_lines):
     model, path, _ = ten_lines
     features, values = sum(WIDTHS), 2 * 150
-    latent = model.input_pca_.n_components + model.output_pca_.n_components
-    rows = (400 + 700) * latent  # training rows, and all rows that were learned from
+    weighting = model.input_pca_.n_components + model.output_pca_.n_components
+    rows = (400 + 700) * weighting  # training rows, and all rows that were learned from
     members = 2 * MEMBERS * features * model.output_pca_.n_components  # readouts, and those that adaptation began with
-    modes, scores = (latent + 4) * values, 2 * 20_000  # modes and means; scores and their ranks
+    modes, scores = (weighting + 4) * values, 2 * 20_000  # modes and means; scores and their ranks
     assert path.stat().st_size <= 1.1 * 8 * (rows + members + modes + scores) + 50_000  # anchors, text: small
 
 

@@ -22,22 +22,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pcarann.conformal import Band
     from pcarann.marching import Marching
     from pcarann.operator import PCARaNN
-    from pcarann.storage import ModelFileError, load
-    from pcarann.symmetry import Symmetry
+    from pcarann.storage.container import ModelFileError, load
+    from pcarann.symmetry.generators import Symmetry
+    from pcarann.uncertainty.conformal import Band
 
 __version__ = "0.1.0"
 __all__ = ["Band", "Marching", "ModelFileError", "PCARaNN", "Symmetry", "load"]
 
 _HOME = {
-    "Band": "conformal",
+    "Band": "uncertainty.conformal",
     "Marching": "marching",
-    "ModelFileError": "storage",
+    "ModelFileError": "storage.container",
     "PCARaNN": "operator",
-    "Symmetry": "symmetry",
-    "load": "storage",
+    "Symmetry": "symmetry.generators",
+    "load": "storage.container",
 }
 
 

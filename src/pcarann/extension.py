@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pcarann.arrays import Array, place_of
-from pcarann.pca import PCA, fit_pca
+from pcarann.backend.arrays import Array, place_of
+from pcarann.latent.pca import PCA, fit_pca
 
 __all__ = ["extended"]
 

@@ -14,18 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from pcarann.arrays import Array, cuts, place_of, taken, to_host, with_zero_columns
-from pcarann.conformal import Calibration
-from pcarann.ensemble import Ensemble, KernelMap, RandomMap, padded
+from pcarann.backend.arrays import Array, cuts, place_of, taken, to_host, with_zero_columns
+from pcarann.ensemble.members import Ensemble, KernelMap, RandomMap, padded
 from pcarann.extension import extended
-from pcarann.extrapolation import Edge, Outside
-from pcarann.fit_report import FitReport
-from pcarann.novelty import LEVEL, Names, Novelty, Reach, Sight, Values, latent_parts
-from pcarann.online import Adaptation, Rows
-from pcarann.pca import PCA
-from pcarann.refine import Refinement
-from pcarann.smoothing import Smoothing
-from pcarann.units import Units
+from pcarann.features.refine import Refinement
+from pcarann.latent.pca import PCA
+from pcarann.latent.smoothing import Smoothing
+from pcarann.latent.units import Units
+from pcarann.readout.recursive import Adaptation, Rows
+from pcarann.uncertainty.conformal import Calibration
+from pcarann.uncertainty.extrapolation import Edge, Outside
+from pcarann.uncertainty.fit_report import FitReport
+from pcarann.uncertainty.novelty import LEVEL, Names, Novelty, NoveltyTest, Sight, Values, latent_parts
 
 __all__ = ["Fitted", "Look", "View"]
 
@@ -109,7 +109,7 @@ class Fitted:
     refinement: Refinement | None
     seconds: dict[str, float]
     view: View
-    reach: Reach | None
+    novelty_test: NoveltyTest | None
     """None in files of older formats"""
     edge: Edge | None
     report: FitReport | None
@@ -167,12 +167,12 @@ class Fitted:
     def look(self, inputs: Array) -> Look:
         """Encode inputs, and compare them with the training data."""
         orbit = self.ensemble.orbit(inputs)
-        if self.reach is None:
+        if self.novelty_test is None:
             return Look(inputs, orbit, None, None, np.empty(0))
         parts = []
         for rows in cuts(int(inputs.shape[0]), _LOOKED_AT):
             seen = self.sight(inputs[rows, :], orbit[0][rows, :])
-            parts.append((*self.reach.p_values(seen), np.linalg.norm(seen.residual, axis=1)))
+            parts.append((*self.novelty_test.p_values(seen), np.linalg.norm(seen.residual, axis=1)))
         p, worst, residual = (np.concatenate(part) for part in zip(*parts, strict=True))
         return Look(inputs, orbit, p, worst, residual)
 
@@ -185,18 +185,18 @@ class Fitted:
 
     def warning(self, look: Look) -> str | None:
         """Say that inputs lie outside the training data, where that is more than chance."""
-        if self.reach is None or look.p is None:
+        if self.novelty_test is None or look.p is None:
             return None
         first = int(look.p.argmin())
         seen = self.sight(look.inputs[first : first + 1, :], look.orbit[0][first : first + 1, :])
-        return self.reach.warning(seen, look.p, int(look.worst[first]), self.view.all_names(self.units.inputs))
+        return self.novelty_test.warning(seen, look.p, int(look.worst[first]), self.view.all_names(self.units.inputs))
 
     def novelty(self, look: Look) -> Novelty | None:
         """How far inputs lie from the training data; None where the file of the model does not say."""
-        if self.reach is None:
+        if self.novelty_test is None:
             return None
         seen = self.sight(look.inputs, look.orbit[0])
-        return self.reach.novelty(seen, self.view.all_names(self.units.inputs))
+        return self.novelty_test.novelty(seen, self.view.all_names(self.units.inputs))
 
     def blocks(self, look: Look) -> Iterator[tuple[slice, Array, Array, Array | None]]:
         """Yield (rows, μ, σ, δ) for blocks of inputs: δ is a possible error outside the data, None inside."""
@@ -233,15 +233,15 @@ class Fitted:
 
     def _orbit_p(self, look: Look) -> Values:
         """The p-value of inputs; with a symmetry its geometric mean over their orbit, so that it moves as they do."""
-        group, reach = self.ensemble.group, self.reach
-        assert reach is not None
+        group, novelty_test = self.ensemble.group, self.novelty_test
+        assert novelty_test is not None
         assert look.p is not None
         if group is None or len(look.orbit) == 1:
             return look.p
         logarithms = [np.log(look.p)]
         for element, x in zip(self.ensemble.averaged[1:], look.orbit[1:], strict=True):
             seen = self.sight(group.move_inputs(look.inputs, element), x)
-            logarithms.append(np.log(reach.p_values(seen)[0]))
+            logarithms.append(np.log(novelty_test.p_values(seen)[0]))
         mean: Values = np.exp(np.mean(logarithms, axis=0))
         return mean
 

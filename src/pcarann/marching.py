@@ -26,8 +26,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.exceptions import NotFittedError
 
-from pcarann.arrays import Array, Place, largest, place_of
-from pcarann.conformal import (
+from pcarann.backend.arrays import Array, Place, largest, place_of
+from pcarann.backend.locking import writing
+from pcarann.ensemble.members import Member
+from pcarann.fitted import Fitted
+from pcarann.operator import PCARaNN
+from pcarann.uncertainty.conformal import (
     RELATIVE_FLOOR,
     Band,
     Calibration,
@@ -37,11 +41,7 @@ from pcarann.conformal import (
     samples_needed,
     total_spread,
 )
-from pcarann.ensemble import Member
-from pcarann.fit_report import FitReport
-from pcarann.fitted import Fitted
-from pcarann.locking import writing
-from pcarann.operator import PCARaNN
+from pcarann.uncertainty.fit_report import FitReport
 from pcarann.validation import check_count, check_fields, check_pair_lengths
 
 __all__ = ["Marching"]
@@ -170,7 +170,7 @@ class Marching(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, atomically; `pcarann.load` reads it back."""
-        from pcarann.storage import save
+        from pcarann.storage.container import save
 
         self._require_marched()
         save(self, path)
@@ -268,7 +268,7 @@ class Marched:
     def surveyed(self, given: list[Array], mean: Array, fitted: Fitted) -> tuple[Array | None, str | None]:
         """δ along the mean trajectory, growing from step to step, and what to say of where it leaves the data."""
         place = fitted.ensemble.place
-        if fitted.reach is None or fitted.edge is None:
+        if fitted.novelty_test is None or fitted.edge is None:
             return None, None
         window = [*given, *(fitted.handed(mean[:, t, :]) for t in range(self.window))]
         growing: list[Array | None] = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pcarann.arrays import Array, place_of, to_host
+from pcarann.backend.arrays import Array, place_of, to_host
 
 __all__ = ["coverage", "mean_width", "relative_l2"]
 

@@ -22,8 +22,20 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 
-from pcarann.arrays import Array, place_of, to_host
-from pcarann.conformal import (
+from pcarann.backend.arrays import Array, place_of, to_host
+from pcarann.backend.locking import writing
+from pcarann.ensemble.members import Ensemble, KernelMap, RandomMap, Tick
+from pcarann.features.refine import Refinement
+from pcarann.fitted import Fitted, Look
+from pcarann.fitting import train
+from pcarann.latent.pca import PCA
+from pcarann.latent.sensitivity import Sensitivity
+from pcarann.latent.smoothing import Smoothing
+from pcarann.latent.units import Units
+from pcarann.readout.recursive import Adaptation, Start, batch_refit
+from pcarann.settings import Settings
+from pcarann.symmetry.generators import Symmetry
+from pcarann.uncertainty.conformal import (
     RELATIVE_FLOOR,
     Band,
     Calibration,
@@ -33,24 +45,12 @@ from pcarann.conformal import (
     samples_needed,
     total_spread,
 )
-from pcarann.ensemble import Ensemble, KernelMap, RandomMap, Tick
-from pcarann.fit_report import FitReport
-from pcarann.fitted import Fitted, Look
-from pcarann.locking import writing
-from pcarann.novelty import Novelty
-from pcarann.online import Adaptation, Start, batch_refit
-from pcarann.pca import PCA
-from pcarann.refine import Refinement
-from pcarann.sensitivity import Sensitivity
-from pcarann.settings import Settings
-from pcarann.smoothing import Smoothing
-from pcarann.symmetry import Symmetry
-from pcarann.training import train
-from pcarann.units import Units
+from pcarann.uncertainty.fit_report import FitReport
+from pcarann.uncertainty.novelty import Novelty
 from pcarann.validation import check_fields, check_number, check_pair_lengths, check_seed, column_names
 
 if TYPE_CHECKING:
-    from pcarann.auto import AutoReport
+    from pcarann.recipe.search import AutoReport
 
 __all__ = ["PCARaNN"]
 
@@ -95,8 +95,9 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     relevance : float, "learned", "channels" or array
         How much the input latents count. A power α means weights s_j^(−α), s_j being their spread: 0 takes them as
         they are, 1 whitens them, a negative power attends to the leading ones even more. "learned" finds a metric in
-        which the directions that move the output count, "channels" a weight for each channel (`pcarann.relevance`);
-        `sensitivity_` shows what was found. An array gives weights (latent,) or a metric (latent, latent).
+        which the directions that move the output count, "channels" a weight for each channel
+        (`pcarann.features.relevance`); `sensitivity_` shows what was found. An array gives weights (latent,) or a metric
+        (latent, latent).
     smoothing : float
         Width of a Gaussian by which rough inputs are smoothed along the last two axes of their grid, as a share of
         the axis; 0 leaves them as they are.
@@ -122,8 +123,8 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Factor in (0, 1] by which `partial_fit` discounts all earlier samples for each new one; 1 forgets nothing.
     quadrature : None or pair (input, output) of arrays or None
         Weights of the grid values in the inner product, so that modes do not depend on where a mesh is fine. None for
-        the inputs gives the columns of a table of parameters units of their own (`pcarann.units`), and fields weights
-        of 1.
+        the inputs gives the columns of a table of parameters units of their own (`pcarann.features.column_units`), and
+        fields weights of 1.
     random_state : int, None or NumPy random generator
         Seed of the hidden weights and of the validation split. The same seed gives the same model everywhere.
     device : None, "cpu", "cuda" or "cuda:N"
@@ -240,7 +241,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         `auto_report_` of the model says what was tried, left out and chosen: print it. The estimator as it comes is
         always among the finalists. A `symmetry` that is offered is used only where it lowers the validation error.
         """
-        from pcarann.auto import choose
+        from pcarann.recipe.search import choose
 
         check_number(budget, "budget", above=0.0)
         fixed = {"random_state": check_seed(random_state), "device": device}
@@ -267,7 +268,8 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Array, return_std: bool = False) -> Any:
         """Predict output fields û = G(Φ(F(a))), the mean over the members; with their standard deviation if asked.
 
-        Outside the training data the deviation counts what the prediction may be wrong by (`pcarann.extrapolation`).
+        Outside the training data the deviation counts what the prediction may be wrong by
+        (`pcarann.uncertainty.extrapolation`).
         """
         fitted = self._require_fitted()
         look = self._look(X, fitted)
@@ -314,7 +316,10 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict_interval(self, X: Array, alpha: float = 0.05, method: Method = "sample") -> Band:
-        """Predict fields with intervals of level 1 − alpha; `pcarann.conformal` says what each method guarantees."""
+        """Predict fields with intervals of level 1 − alpha.
+
+        What each method guarantees stands in `pcarann.uncertainty.conformal`.
+        """
         fitted = self._require_fitted()
         check_level(alpha, method)
         if fitted.calibration is None:
@@ -367,10 +372,10 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 f"adapt_start is {settings.adapt_start!r}, but this model began to adapt with {adaptation.begun!r}, "
                 "which cannot change on the way: fit again, or set it back."
             )
-        x, latent = fitted.latent_pairs(inputs, outputs)
+        x, weighting = fitted.latent_pairs(inputs, outputs)
         # Copies under a symmetry are no later than their sample: all of them together age the past by one step.
         forgetting = settings.forgetting ** (1 / len(fitted.copied))
-        adaptation = adaptation.at_ridge(settings.adapt_ridge).update(ensemble, x, latent, forgetting=forgetting)
+        adaptation = adaptation.at_ridge(settings.adapt_ridge).update(ensemble, x, weighting, forgetting=forgetting)
         return replace(
             fitted,
             ensemble=ensemble.with_readouts(adaptation.readouts(ensemble)),
@@ -388,12 +393,12 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             check_pair_lengths(inputs, outputs)
             rows = fitted.rows.appended(*fitted.latent_pairs(inputs, outputs), forgetting=1.0)
             chosen = fitted.ridge if ridge is None else check_number(ridge, "ridge", least=0.0)
-            x, latent, weights = rows.joined()
+            x, weighting, weights = rows.joined()
             self._fitted = replace(
                 fitted,
                 ensemble=batch_refit(fitted.ensemble, rows, ridge=chosen),
                 x=x,
-                y=latent,
+                y=weighting,
                 weights=weights,
                 ridge=chosen,
                 adaptation=None,
@@ -416,7 +421,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, atomically; `pcarann.load` reads it back."""
-        from pcarann.storage import save
+        from pcarann.storage.container import save
 
         self._require_fitted()
         save(self, path)
@@ -483,8 +488,8 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def sensitivity_(self) -> Sensitivity:
         """What of an input counts, by latent, channel and point; print it, or `draw` it."""
         fitted = self._attribute("sensitivity_")
-        pca, latent = fitted.ensemble.input_pca, fitted.feature_map.latent
-        return Sensitivity.of(pca, latent, fitted.training_x, channels=fitted.channels)
+        pca, weighting = fitted.ensemble.input_pca, fitted.feature_map.weighting
+        return Sensitivity.of(pca, weighting, fitted.training_x, channels=fitted.channels)
 
     @property
     def refinement_(self) -> Refinement | None:

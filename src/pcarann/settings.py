@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pcarann.online import Start
-from pcarann.ridge import Criterion
-from pcarann.symmetry import Symmetry
+from pcarann.readout.recursive import Start
+from pcarann.readout.ridge import Criterion
+from pcarann.symmetry.generators import Symmetry
 from pcarann.validation import check_choice, check_components, check_count, check_number, check_seed
 
 __all__ = ["Settings"]

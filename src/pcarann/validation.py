@@ -14,7 +14,7 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
-from pcarann.arrays import Array, Place, largest, to_host
+from pcarann.backend.arrays import Array, Place, largest, to_host
 
 __all__ = ["check_components", "check_fields", "check_number", "check_pair_lengths", "check_seed", "column_names"]
 

@@ -8,8 +8,8 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 
 from pcarann.baselines.fields import split
 from pcarann.baselines.kernel import _KERNELS, KernelOperator
+from pcarann.latent.pca import fit_pca
 from pcarann.metrics import relative_l2
-from pcarann.pca import fit_pca
 
 
 @pytest.mark.parametrize("kernel", ["matern12", "matern32", "matern52", "rbf"])

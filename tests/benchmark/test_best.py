@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from pcarann import Marching, PCARaNN
-from pcarann.arrays import place_of
+from pcarann.backend.arrays import place_of
 from pcarann.benchmark.best import ABLATIONS, SEEDS, SIZES, best_model, run_best, symmetry_of
 from pcarann.benchmark.noise import NOISES, OTHERS, noisy_split, run_noisy
 from pcarann.benchmark.runner import read_records, record_name, write_record

@@ -6,7 +6,7 @@ import benchmarks_path  # noqa: F401
 import floor
 import pytest
 
-from pcarann.arrays import place_of
+from pcarann.backend.arrays import place_of
 
 SIZES = floor.Sizes(samples=10, input_values=20, output_values=40, inputs=2, outputs=3, widths=(6, 8), members=5)
 

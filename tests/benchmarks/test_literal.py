@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from pcarann import PCARaNN
-from pcarann.features import HiddenLayers
-from pcarann.online import RecursiveLeastSquares
-from pcarann.refine import ValidationLoss
-from pcarann.training import _inner_samples, anchor_features
+from pcarann.features.random_layers import HiddenLayers
+from pcarann.features.refine import ValidationLoss
+from pcarann.fitting import _inner_samples, anchor_features
+from pcarann.readout.recursive import RecursiveLeastSquares
 
 COMPONENTS, SEED = (6, 8), 3
 

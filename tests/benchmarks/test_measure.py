@@ -14,7 +14,7 @@ import json, sys
 sys.path.insert(0, {folder!r})
 import numpy as np
 from measure import measured
-from pcarann.arrays import place_of
+from pcarann.backend.arrays import place_of
 held = np.ones({before} << 17)        # MiB that the process held once, above what the call takes
 del held
 _, record = measured(lambda: np.ones(64 << 17).sum(), place=place_of(None))

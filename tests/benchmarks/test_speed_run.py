@@ -14,7 +14,7 @@ import report
 import run
 from threadpoolctl import threadpool_limits
 
-from pcarann.arrays import place_of
+from pcarann.backend.arrays import place_of
 
 
 @pytest.fixture(scope="module")

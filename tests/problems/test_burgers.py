@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from pcarann.arrays import place_of, to_host
+from pcarann.backend.arrays import place_of, to_host
 from pcarann.problems import burgers
 
 HOST = place_of(None)

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
 
-from pcarann.arrays import place_of, to_host
+from pcarann.backend.arrays import place_of, to_host
 from pcarann.problems import darcy
 
 HOST = place_of(None)

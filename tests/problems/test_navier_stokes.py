@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from pcarann.arrays import place_of, to_host
+from pcarann.backend.arrays import place_of, to_host
 from pcarann.problems import navier_stokes
 from pcarann.problems.random_fields import periodic_square
 

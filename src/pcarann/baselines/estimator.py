@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from sklearn.exceptions import NotFittedError
 
-from pcarann.arrays import place_of
+from pcarann.backend.arrays import place_of
 from pcarann.baselines.checkpoints import Checkpoint
 from pcarann.baselines.fields import Fields, Gaussian, checked, flat, split
 from pcarann.baselines.training import Recipe, Samples, Tick, Training, exact_convolutions, silent

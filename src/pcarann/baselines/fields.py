@@ -25,8 +25,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pcarann.arrays import place_of
-from pcarann.random import permutation
+from pcarann.backend.arrays import place_of
+from pcarann.backend.random import permutation
 from pcarann.validation import check_choice, check_fields, check_pair_lengths
 
 __all__ = [

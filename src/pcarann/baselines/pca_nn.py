@@ -21,7 +21,7 @@ from torch import nn
 
 from pcarann.baselines.estimator import Codec, Rescaled, TorchOperator
 from pcarann.baselines.fields import Fields, flat, latent_scales
-from pcarann.pca import PCA, fit_pca
+from pcarann.latent.pca import PCA, fit_pca
 from pcarann.validation import check_components, check_number
 
 __all__ = ["PCANN"]

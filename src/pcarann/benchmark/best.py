@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from pcarann.arrays import place_of
+from pcarann.backend.arrays import place_of
 from pcarann.benchmark.noise import NOISES, noisy_split
 from pcarann.benchmark.runner import (
     SHIFTED_SEED,
@@ -44,7 +44,7 @@ from pcarann.benchmark.settings import ADAPTATION, Adaptation, Problem
 from pcarann.marching import Marching
 from pcarann.operator import PCARaNN
 from pcarann.problems.dataset import OperatorData
-from pcarann.symmetry import Symmetry
+from pcarann.symmetry.generators import Symmetry
 
 __all__ = [
     "ABLATIONS",

@@ -20,16 +20,16 @@ from typing import Any
 
 import numpy as np
 
-from pcarann.arrays import place_of, to_host
+from pcarann.backend.arrays import place_of, to_host
 from pcarann.benchmark.machine import gpu_name, machine_facts
 from pcarann.benchmark.settings import ADAPTATION, BASELINES, PROBLEMS, Adaptation, Problem, Variant
-from pcarann.conformal import Calibration, Method
 from pcarann.files import atomic_writer
 from pcarann.metrics import coverage, mean_width, relative_l2
-from pcarann.online import Adaptation as Recursion
 from pcarann.operator import PCARaNN
 from pcarann.problems.dataset import OperatorData
-from pcarann.readout import fit_readout
+from pcarann.readout.direct import fit_readout
+from pcarann.readout.recursive import Adaptation as Recursion
+from pcarann.uncertainty.conformal import Calibration, Method
 
 __all__ = ["read_records", "reproduce", "run_adaptation", "run_baseline", "run_problem", "write_record"]
 

@@ -17,7 +17,7 @@ from pcarann.cli.options import PROBLEMS
 
 __all__ = ["GENERATED", "MODEL", "PICTURE", "PREDICTION", "Kind", "is_model", "largest_parts", "size_in_words"]
 
-_LARGEST_HEADER = 1 << 24  # as in `pcarann.storage`
+_LARGEST_HEADER = 1 << 24  # as in `pcarann.storage.container`
 _PREDICTIONS = ({"mean"}, {"mean", "std"}, {"mean", "std", "lower", "upper"})
 
 

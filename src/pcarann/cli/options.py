@@ -28,7 +28,7 @@ PROBLEMS = ("burgers", "darcy", "navier_stokes", "backward_heat")
 def load_surrogate(path: Path, device: str | None = None) -> Any:
     """Load the model of a command."""
     from pcarann.marching import Marching
-    from pcarann.storage import load
+    from pcarann.storage.container import load
 
     model = load(path, device)
     if isinstance(model, Marching):

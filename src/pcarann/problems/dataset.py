@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from pcarann.arrays import Array, Place, place_of, to_host
+from pcarann.backend.arrays import Array, Place, place_of, to_host
+from pcarann.backend.random import permutation
 from pcarann.problems.cache import Assembly, BlockCache, plain
 from pcarann.problems.selection import nonfinite, parse_key
-from pcarann.random import permutation
 from pcarann.validation import check_count
 
 __all__ = ["OperatorData", "build"]

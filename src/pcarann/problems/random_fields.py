@@ -26,8 +26,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pcarann.arrays import Array, Place
-from pcarann.random import normal
+from pcarann.backend.arrays import Array, Place
+from pcarann.backend.random import normal
 
 __all__ = ["Covariance", "neumann_square", "normals", "periodic_interval", "periodic_square", "squared_exponential"]
 

@@ -28,7 +28,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pcarann.arrays import Array, Place
+from pcarann.backend.arrays import Array, Place
 
 __all__ = [
     "alias_free",

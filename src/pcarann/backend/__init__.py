@@ -1,0 +1,1 @@
+"""What everything stands on: arrays of any library, linear algebra, random numbers, threads."""

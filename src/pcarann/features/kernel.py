@@ -1,0 +1,240 @@
+"""The kernel limit: features of a Matérn kernel, centred at training samples.
+
+    k(x, z) = (1 + √5 r + 5r²/3) exp(−√5 r),   r = ‖w ⊙ (x − z)‖ / ℓ
+    φ(x) = L⁻¹ k(Z, x),   L Lᵀ = k(Z, Z)
+
+Random features approach a kernel as their number grows; these features have one at once. Ridge regression on φ,
+which `readout` does as for any features, is kernel ridge regression: φ(x)·φ(z) = k(x, z) wherever one of the two
+is a landmark of Z. Each member takes its own random landmarks among the training samples, so that the spread over
+members tells where these are sparse. A linear term may stand beside φ as it does beside the layers (`features`).
+
+Predictions need no factor: with V the readout of φ,
+
+    û(x) = φ(x)ᵀV = k(x, Z) α,   α = L⁻ᵀV.
+
+L is nearly singular for long lengths and comes out differently on another machine, while Z and α mean one function
+everywhere: they are what a member keeps and what a file holds, and L is made where features are asked for. For long
+lengths α is huge, k is nearly 1, and k α would be all cancellation. There, with s = √5 r and g the rest of k behind its
+first terms,
+
+    k = 1 − s²/6 + g(s),   g(s) = s⁴/24 − s⁵/45 + …,   s² = 5 ‖x − z‖² / ℓ²,
+
+the first two make a polynomial of degree two in x, whose coefficients Σα, Σαz and Σα‖z‖² are summed once and kept; what
+is left to be summed for each x is small. So it is done for x whose mean s² is below 1; for others k α itself is summed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from pcarann.backend.arrays import Array, cholesky, place_of, single_threaded, solve_lower, taken
+from pcarann.backend.random import permutation, spread
+from pcarann.features.random_layers import MOST_JUDGED
+from pcarann.latent.weighting import Weighting
+from pcarann.readout.ridge import choose_ridge, spectrum_of_gram
+
+__all__ = ["KernelFeatures", "choose_length", "landmark_features", "matern52", "median_distance", "squared_distances"]
+
+SHARE = 0.9
+"""Of the training samples, each member's landmarks"""
+MOST_LANDMARKS = 3000
+LENGTHS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0)
+"""Tried where none is given"""
+_TUNED_ROWS = 2000
+_STREAM = -5
+_MEDIAN_ROWS = 500
+_EPS = 2.0**-52
+_NEAR_ROUNDING = 1e3 * _EPS
+_REST = [(-1) ** n * (1 - n + n * (n - 1) / 3) / math.factorial(n) for n in range(4, 16)]
+"""Coefficients of s⁴, s⁵, … in k"""
+
+
+@dataclass(frozen=True)
+class KernelFeatures:
+    """The feature map φ of one member, ready to be evaluated."""
+
+    member: int
+    rows: tuple[int, ...]
+    """Which of the training rows are landmarks"""
+    landmarks: Array
+    """w ⊙ Z, (landmarks, latent)"""
+    length: float
+    """ℓ"""
+    weighting: Weighting
+
+    @cached_property
+    def lower(self) -> Array:
+        """L, (landmarks, landmarks)"""
+        return _factor(matern52(squared_distances(self.landmarks, self.landmarks), self.length))
+
+    def __call__(self, latents: Array) -> Array:
+        """Return φ of (samples, latent) rows, the linear term behind it, as (samples, features)."""
+        return self._beside(solve_lower(self.lower, self._values(latents)), latents)
+
+    def predictors(self, latents: Array) -> Array:
+        """Return what predictions are combinations of, (samples, terms): g, the polynomial's terms, the linear term.
+
+        Where s² is not small they are k, zeros, the linear term: the same function.
+        """
+        place = place_of(latents)
+        x = self.weighting.weighted(latents)
+        squared = squared_distances(x, self.landmarks)
+        squared *= 5.0 / self.length**2
+        near = place.xp.mean(squared, axis=1)[:, None] < 1.0
+        terms = place.xp.concat([place.zeros(x.shape[0], 1) + 1.0, place.xp.sum(x**2, axis=1)[:, None], x], axis=1)
+        parts = [_matern52_rest(squared, near), place.xp.where(near, terms, 0.0)]
+        return place.xp.concat(
+            parts if self.weighting.linear is None else [*parts, latents * self.weighting.linear], axis=1
+        )
+
+    def coefficients(self, readout: Array) -> Array:
+        """Of the predictors, for a readout V of φ: α, those of the polynomial, the linear term's rows as they are."""
+        xp = place_of(readout).xp
+        count, Z, a = int(self.landmarks.shape[0]), self.landmarks, 5.0 / (6.0 * self.length**2)
+        alpha = solve_lower(self.lower, readout[:count, :], transposed=True)
+        total = xp.sum(alpha, axis=0)[None, :]
+        constant = total - a * (xp.sum(Z**2, axis=1)[None, :] @ alpha)
+        return xp.concat([alpha, constant, -a * total, 2 * a * (Z.T @ alpha), readout[count:, :]], axis=0)
+
+    def readout(self, coefficients: Array) -> Array:
+        """V of coefficients α: the inverse of `coefficients`."""
+        count, terms = int(self.landmarks.shape[0]), 2 + int(self.landmarks.shape[1])
+        linear = coefficients[count + terms :, :]
+        return place_of(coefficients).xp.concat([self.lower.T @ coefficients[:count, :], linear], axis=0)
+
+    def judgeable(self, groups: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
+        """Groups of training rows none of which is a landmark: a landmark left out would still shape the features."""
+        mine = set(self.rows)
+        free = [group for group in groups if not mine.intersection(group)]
+        return [free[i] for i in spread(len(free), MOST_JUDGED)]
+
+    @property
+    def terms(self) -> int:
+        """The number of predictors."""
+        return self.count + 2 + int(self.landmarks.shape[1])
+
+    def _values(self, latents: Array) -> Array:
+        return matern52(squared_distances(self.landmarks, self.weighting.weighted(latents)), self.length)
+
+    def _beside(self, features: Array, latents: Array) -> Array:
+        if self.weighting.linear is None:
+            return features.T
+        return place_of(latents).xp.concat([features, (latents * self.weighting.linear).T], axis=0).T
+
+    @property
+    def count(self) -> int:
+        """The number of features, p."""
+        extra = 0 if self.weighting.linear is None else int(self.landmarks.shape[1])
+        return int(self.landmarks.shape[0]) + extra
+
+    def working_bytes(self, samples: int) -> int:
+        """Memory of one member at work: its triangle, its features and seven copies of their size."""
+        return 8 * int(self.landmarks.shape[0]) ** 2 + 8 * 8 * samples * self.count
+
+
+def landmark_features(
+    x: Array, length: float, *, member: int, seed: int, weighting: Weighting | None = None
+) -> KernelFeatures:
+    """Choose a member's landmarks among (samples, latent) training latents; `length` is in medians of the distance."""
+    weighting = weighting or Weighting()
+    count = min(max(1, round(SHARE * x.shape[0])), MOST_LANDMARKS)
+    rows = sorted(permutation(int(x.shape[0]), seed=seed, stream=(member, _STREAM))[:count])
+    weighted = weighting.weighted(x)
+    return KernelFeatures(member, tuple(rows), taken(weighted, rows), length * median_distance(weighted), weighting)
+
+
+def _factor(gram: Array) -> Array:
+    """L of k(Z, Z) plus the least jitter that lets it be factored."""
+    place, count = place_of(gram), int(gram.shape[0])
+    # The rounding of the factorisation itself; landmarks that coincide would otherwise make it fail.
+    jitter = 4 * count * _EPS
+    while jitter < 1.0:
+        lower = cholesky(gram + jitter * place.eye(count))
+        if lower is not None:
+            return lower
+        jitter *= 10
+    raise ValueError("the kernel of the input latents is not finite: are the inputs far above 1e100, or the length 0?")
+
+
+def choose_length(x: Array, y: Array, weighting: Weighting, ridge: float | None = None) -> tuple[float, float, float]:
+    """Return the length, in medians of the distance, at which leaving samples out errs least, its ridge and error.
+
+    A ridge that is given is used with every length, since long lengths need a small one; None chooses it too. One
+    of 0 is judged at the rounding of the kernel matrix, which is what it comes to.
+    """
+    chosen_rows = spread(int(x.shape[0]), _TUNED_ROWS)
+    rows = len(chosen_rows)
+    weighted, targets = weighting.weighted(taken(x, chosen_rows)), taken(y, chosen_rows)
+    squared, unit = squared_distances(weighted, weighted), median_distance(weighted)
+
+    given = None if ridge is None else max(ridge, 4 * rows * _EPS)
+    least, best = math.inf, (LENGTHS[0], 0.0, math.inf)
+    with single_threaded(place_of(x)):  # eigenvalues of such matrices gain little from a second thread
+        for length in LENGTHS:
+            spectrum = spectrum_of_gram(matern52(squared + 0.0, length * unit), targets)
+            chosen = choose_ridge(spectrum, "gcv") if given is None else given
+            # So near to the rounding of k, a small gain over a shorter length would be one of rounding.
+            error = spectrum.loo(chosen)
+            handicapped = error * (1.01 if chosen < _NEAR_ROUNDING * rows else 1.0)
+            if handicapped < least:
+                least, best = error, (length, chosen, error)
+    return best
+
+
+def matern52(squared: Array, length: float) -> Array:
+    """k of squared distances, in their memory.
+
+    >>> import numpy as np
+    >>> print(matern52(np.array([0.0, 5.0]), 5.0).round(6))
+    [1.       0.858385]
+    """
+    xp = place_of(squared).xp
+    squared *= 5.0 / length**2
+    root = xp.sqrt(squared)
+    squared /= 3.0
+    squared += root
+    squared += 1.0
+    root *= -1.0
+    squared *= xp.exp(root)
+    return squared
+
+
+def _matern52_rest(squares: Array, near: Array) -> Array:
+    """g(s) of s², (samples, landmarks), in their memory, for rows that are `near`; k(s) for the others."""
+    place = place_of(squares)
+    xp = place.xp
+    root = xp.sqrt(squares)
+    if place.on_host and not bool(xp.any(near)):
+        return (1.0 + root + squares / 3.0) * xp.exp(-root)
+    # The series is exact to rounding up to s = ½, where the difference k − 1 + s²/6 has lost three digits.
+    series: Array = 0.0
+    for coefficient in reversed(_REST):
+        series = series * root + coefficient
+    series *= squares * squares
+    whole = (1.0 + root + squares / 3.0) * xp.exp(-root)
+    rest = xp.where(root < 0.5, series, whole - 1.0 + squares / 6.0)
+    return xp.where(near, rest, whole)
+
+
+def squared_distances(x: Array, z: Array) -> Array:
+    """‖xᵢ − zⱼ‖² of (samples, latent) rows.
+
+    From one product: what it loses by cancellation near 0 is lost on k too, which is flat there.
+    """
+    xp = place_of(x).xp
+    squared = x @ z.T
+    squared *= -2.0
+    squared += xp.sum(x**2, axis=1)[:, None]
+    squared += xp.sum(z**2, axis=1)
+    return xp.clip(squared, min=0.0)
+
+
+def median_distance(x: Array) -> float:
+    """Median distance between (samples, latent) rows, the unit of the length; 1 where they coincide."""
+    xp = place_of(x).xp
+    few = taken(x, spread(int(x.shape[0]), _MEDIAN_ROWS))
+    ordered = xp.sort(xp.reshape(squared_distances(few, few), (-1,)), stable=False)
+    return math.sqrt(float(ordered[ordered.shape[0] // 2])) or 1.0

@@ -1,0 +1,163 @@
+"""h(x): two random tanh layers, anchored at quantiles, never trained.
+
+    h⁽¹⁾ = tanh(r₁ (W⁽¹⁾x − c⁽¹⁾)),   h⁽²⁾ = tanh(r₂ (W⁽²⁾h⁽¹⁾ − c⁽²⁾)),   h = (h⁽¹⁾, h⁽²⁾)
+
+The weights are uniform in [−1, 1]. Each neuron's shift c is a quantile of its own projection over the training
+samples, at a level drawn once, uniform in [0.1, 0.9], so that every neuron bends where there are data.
+Both layers feed the readout: the second does not hide the first (the paper's skip connection).
+
+Two options go past the paper. Relevance weights w multiply the latents on their way into the first layer, since
+isotropic weights W⁽¹⁾ spend themselves on coordinates that do not matter; and a linear term hands the latents
+themselves to the readout, each in units of its spread s, so that linear physics costs no neurons:
+
+    h = (h⁽¹⁾(w ⊙ x), h⁽²⁾, x / s).
+
+In memory a neuron's values over all samples are contiguous, because they are sorted for its quantile: matrices of
+features are made as (neurons, samples) and handed out transposed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pcarann.backend.arrays import Array, Place, cuts, place_of, product_into, row_quantiles, tanh_inplace
+from pcarann.backend.random import spread, uniform
+from pcarann.latent.weighting import Weighting
+
+__all__ = ["HiddenLayers", "RandomFeatures", "anchor_features", "layer_output"]
+
+LOWEST_LEVEL, HIGHEST_LEVEL = 0.1, 0.9
+MOST_JUDGED = 100
+"""Samples, at most, on which the fit of one member is judged"""
+_BLOCK = 1 << 17  # numbers at a time on a CPU while a neuron's values are sorted and bent: they stay in the cache
+
+
+@dataclass(frozen=True)
+class HiddenLayers:
+    """The random part of one member: weights and levels as functions of (seed, member, layer, index)."""
+
+    seed: int
+    member: int
+    sizes: tuple[int, int, int]
+    """Latent dimension and the two widths: d, n₁, n₂"""
+
+    def weights(self, layer: int, place: Place) -> Array:
+        """W of layer 1 or 2, (width, inputs of the layer), uniform in [−1, 1]."""
+        shape = (self.sizes[layer], self.sizes[layer - 1])
+        return uniform(shape, seed=self.seed, stream=(self.member, layer), place=place, low=-1.0, high=1.0)
+
+    def levels(self, layer: int, place: Place) -> Array:
+        """Quantile levels of layer 1 or 2, (width,), uniform in [0.1, 0.9]."""
+        shape = (self.sizes[layer],)
+        return uniform(
+            shape,
+            seed=self.seed,
+            stream=(self.member, -layer),
+            place=place,
+            low=LOWEST_LEVEL,
+            high=HIGHEST_LEVEL,
+        )
+
+
+@dataclass(frozen=True)
+class RandomFeatures:
+    """The feature map h of one member, ready to be evaluated."""
+
+    layers: HiddenLayers
+    scales: tuple[float, float]
+    """r₁, r₂"""
+    anchors: tuple[Array, Array]
+    """c⁽¹⁾, c⁽²⁾, (width,) each"""
+    weights: tuple[Array, Array] | None = None
+    """W⁽¹⁾, W⁽²⁾ where they are kept in memory; drawn anew where they are not"""
+    weighting: Weighting = field(default_factory=Weighting)
+
+    def __call__(self, latents: Array) -> Array:
+        """Return h of (samples, latent) rows as (samples, features)."""
+        neurons, rows = self.weighting.neurons(self.layers.sizes, latents)
+        inputs = self.weighting.weighted(latents).T
+        for layer, weights in enumerate(self.hidden_weights()):
+            inputs = layer_output(
+                product_into(neurons[rows[layer], :], weights, inputs), self.anchors[layer], self.scales[layer]
+            )
+        return neurons.T
+
+    def predictors(self, latents: Array) -> Array:
+        """What predictions are combinations of: the features themselves."""
+        return self(latents)
+
+    def coefficients(self, readout: Array) -> Array:
+        """Of the predictors, for a readout V of the features: V itself."""
+        return readout
+
+    def readout(self, coefficients: Array) -> Array:
+        """V of coefficients: the inverse of `coefficients`."""
+        return coefficients
+
+    def judgeable(self, groups: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
+        """Groups of training rows of which a readout can be judged that was fitted without them: some of all."""
+        return [groups[i] for i in spread(len(groups), MOST_JUDGED)]
+
+    @property
+    def terms(self) -> int:
+        """The number of predictors."""
+        return self.count
+
+    @property
+    def member(self) -> int:
+        """Which member of the ensemble these are."""
+        return self.layers.member
+
+    @property
+    def count(self) -> int:
+        """The number of features, p."""
+        return sum(self.layers.sizes[1:]) + (self.layers.sizes[0] if self.weighting.linear is not None else 0)
+
+    def working_bytes(self, samples: int) -> int:
+        """Memory of one member at work: its hidden weights, its features and three copies of their size."""
+        size, n1, n2 = self.layers.sizes
+        return 8 * n1 * (size + n2) + 4 * 8 * samples * self.count
+
+    def hidden_weights(self) -> tuple[Array, Array]:
+        """W⁽¹⁾ and W⁽²⁾, drawn where they are not kept."""
+        if self.weights is not None:
+            return self.weights
+        place = place_of(self.anchors[0])
+        return self.layers.weights(1, place), self.layers.weights(2, place)
+
+
+def layer_output(projections: Array, anchors: Array, scale: float) -> Array:
+    """tanh(r (z − c)) of (neurons, samples) projections z, in their memory."""
+    projections -= anchors[:, None]
+    projections *= scale
+    return tanh_inplace(projections)
+
+
+def _anchored(weights: Array, inputs: Array, levels: Array, scale: float, out: Array) -> Array:
+    """Write tanh(r (Wx − c)) of (inputs, samples) into (neurons, samples) memory; return the anchors c."""
+    place = place_of(out)
+    product_into(out, weights, inputs)
+    anchors = place.empty(out.shape[0])
+    size = max(1, _BLOCK // out.shape[1]) if place.on_host else out.shape[0]
+    for rows in cuts(out.shape[0], size):
+        anchors[rows] = row_quantiles(out[rows, :], levels[rows])
+        layer_output(out[rows, :], anchors[rows], scale)
+    return anchors
+
+
+def anchor_features(
+    layers: HiddenLayers, latents: Array, scales: tuple[float, float], weighting: Weighting | None = None
+) -> tuple[RandomFeatures, Array]:
+    """Set the anchors from (samples, latent) training latents; return the map and its features of them."""
+    place = place_of(latents)
+    weighting = weighting or Weighting()
+    neurons, blocks = weighting.neurons(layers.sizes, latents)
+    weights, anchors = [], []
+    inputs = weighting.weighted(latents).T
+    for layer, rows in enumerate(blocks, start=1):
+        weights.append(layers.weights(layer, place))
+        anchors.append(_anchored(weights[-1], inputs, layers.levels(layer, place), scales[layer - 1], neurons[rows, :]))
+        inputs = neurons[rows, :]
+    features = RandomFeatures(layers, scales, (anchors[0], anchors[1]), (weights[0], weights[1]), weighting)
+    return features, neurons.T

@@ -1,0 +1,75 @@
+"""Inputs of several channels, each with a PCA of its own.
+
+Snapshots of a history, or several coefficient fields, differ in size, in unit and in what they say. A joint PCA mixes
+them by size alone. Here channel c of an input a = (a₁, …, a_C) has its own modes φ_c, and
+
+    F(a) = (F₁(a₁), …, F_C(a_C)),
+
+so that weights can be given to channels (`pcarann.features.relevance`). Modes that live in different channels are
+orthogonal: together they are a PCA like any other.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from pcarann.backend.arrays import Array, place_of, to_host
+from pcarann.latent.pca import PCA, fit_pca
+
+__all__ = ["channel_of", "channel_sizes", "fit_channels"]
+
+
+def fit_channels(
+    channels: int,
+    fields: Array,
+    n_components: int | float,
+    *,
+    among: Array | None = None,
+    grid: tuple[int, ...],
+    weights: Array | None = None,
+    name: str = "fields",
+    complain: Callable[[str], None] = warnings.warn,
+    **options: Any,
+) -> tuple[PCA, Array]:
+    """Fit a PCA to each of so many equal parts of (samples, values) fields; `n_components` counts for each part."""
+    options |= {"among": among, "name": name, "complain": complain}
+    if channels == 1:
+        return fit_pca(fields, n_components, grid=grid, weights=weights, **options)
+    place = place_of(fields)
+    xp = place.xp
+    size = int(fields.shape[1]) // channels
+    parts = [slice(c * size, (c + 1) * size) for c in range(channels)]
+    pcas, latents = [], []
+    for part in parts:
+        mine = None if weights is None else weights[part]
+        pca, codes = fit_pca(fields[:, part], n_components, grid=(size,), weights=mine, **options)
+        pcas.append(pca)
+        latents.append(codes)
+    modes = place.zeros(sum(pca.n_components for pca in pcas), int(fields.shape[1]))
+    row = 0
+    for pca, part in zip(pcas, parts, strict=True):
+        modes[row : row + pca.n_components, part] = pca.modes
+        row += pca.n_components
+    whole = PCA(
+        mean=xp.concat([pca.mean for pca in pcas]),
+        modes=modes,
+        singular_values=xp.concat([pca.singular_values for pca in pcas]),
+        energy=sum(pca.energy for pca in pcas),
+        grid=grid,
+        weights=weights,
+    )
+    return whole, xp.concat(latents, axis=1)
+
+
+def channel_sizes(pca: PCA) -> list[int]:
+    """The number of latents of each channel of a PCA by channels."""
+    owner = channel_of(pca)
+    return [int((owner == c).sum()) for c in range(pca.grid[0])]
+
+
+def channel_of(pca: PCA) -> Any:
+    """The channel in which each mode lives, (latent,), on the host."""
+    modes = to_host(pca.modes).reshape(pca.n_components, pca.grid[0], -1)
+    return (modes**2).sum(axis=2).argmax(axis=1)

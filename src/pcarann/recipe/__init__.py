@@ -1,0 +1,1 @@
+"""`auto`: every option chosen by validation, within a budget."""

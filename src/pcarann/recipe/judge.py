@@ -1,0 +1,195 @@
+"""One choice, fitted by the estimator itself to some samples and judged on others, with its seconds.
+
+Nothing need be begun blindly: what a fit will take is foreseen from fits with two members to more and more rows
+(`pcarann.recipe.costs`), the time of the budget that is left is known, and a choice that takes too long may be had
+with fewer members, or with fewer elements of a symmetry.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pcarann.backend.arrays import Array, place_of, to_host
+from pcarann.backend.random import permutation
+from pcarann.recipe.choice import Choice, chosen_parameters
+from pcarann.recipe.costs import Size, Timing
+from pcarann.symmetry.generators import Symmetry
+
+__all__ = ["FOLDS", "Judge", "Rows", "cut"]
+
+Rows = tuple[list[int], list[int]]
+"""Samples fitted, and samples held out"""
+FOLDS = 5
+_STREAM = (-6,)
+_EXPECTED = "n_components=.* was asked for|.* inputs lie outside|relative error .* better than the mean field"
+_MOST_HELD = 1000  # samples in a fold, beyond which chance is no matter
+_FIRST_PROBE = 100  # rows
+_CLEARLY = 0.1  # of the time left, below which no better estimate is needed
+_LONGEST_PROBE = 0.05  # of the time left
+_MEMBERS = (10, 5, 2, 1)  # where the estimator's own number takes too long
+_FEWEST_COPIES = 4
+
+
+def cut(samples: int, seed: int, most: int | None = None) -> list[Rows]:
+    """Five folds of so many samples, or of `most` of them, in a random order."""
+    order = permutation(samples, seed=seed, stream=_STREAM)[:most]
+    folds = []
+    for k in range(FOLDS):
+        held = order[k::FOLDS][:_MOST_HELD]
+        out = set(held)
+        folds.append(([i for i in order if i not in out], held))
+    return folds
+
+
+class Judge:
+    """Fits the estimator to some samples, tells its errors on others, and keeps the time."""
+
+    def __init__(
+        self,
+        estimator: Callable[..., Any],
+        pair: tuple[Array, Array],
+        grids: tuple[tuple[int, ...], tuple[int, ...]],
+        *,
+        symmetry: Symmetry | None = None,
+        fixed: dict[str, Any] | None = None,
+        budget: float = math.inf,
+    ):
+        self.estimator, self.pair, self.grids, self.fixed = estimator, pair, grids, fixed or {}
+        self.symmetry = symmetry
+        order = symmetry.bind(*grids).order if symmetry is not None else 1
+        self.copies = min(order, (symmetry and symmetry.n_fit) or order)
+        self.members = int(estimator().n_members)
+        self.budget, self.begun = budget, time.perf_counter()
+        self.timings: dict[Choice, Timing] = {}
+        self._known: dict[tuple[Choice, int, int], tuple[np.ndarray[Any, Any], float]] = {}
+
+    @property
+    def left(self) -> float:
+        """Seconds of the budget."""
+        return self.begun + self.budget - time.perf_counter()
+
+    @property
+    def samples(self) -> int:
+        """All of them."""
+        return int(self.pair[0].shape[0])
+
+    def errors(self, choice: Choice, rows: Rows) -> tuple[np.ndarray[Any, Any], float]:
+        """Relative L² errors on the samples held out, and the seconds that took; known ones are not found again."""
+        key = (choice, len(rows[0]), rows[1][0])
+        if key not in self._known:
+            begun = time.perf_counter()
+            errors = self._fit(choice, *rows)
+            self._known[key] = errors, time.perf_counter() - begun
+        return self._known[key]
+
+    def foreseen(self, choice: Choice, rows: int, held: int = 0) -> float:
+        """Seconds of a fit to so many rows and the prediction of those held out."""
+        if _kind(choice) not in self.timings:
+            self._probe(choice, rows)
+        return self.timings[_kind(choice)].at(self._size(choice, rows, held))
+
+    def last(self, choice: Choice) -> float:
+        """Seconds of the fit to all samples."""
+        return self.foreseen(choice, self.samples)
+
+    def affordable(self, choice: Choice, rows: tuple[int, int], seconds: float, reserve: float) -> Choice | None:
+        """The choice with so many copies and members that it is judged on a fold and fitted in these seconds.
+
+        `rows` are those fitted and held out; `reserve` are the seconds of another's last fit, should that one win.
+        A kernel gains little from more members, random layers as much as from more copies.
+        """
+        weight = 0.25 if choice.is_kernel else 1.0
+        members = [self.members, *(k for k in _MEMBERS if k < self.members)]
+        copies = [self.copies >> k for k in range(12) if self.copies >> k >= min(self.copies, _FEWEST_COPIES)]
+        options = [(g, k) for g in (copies if choice.symmetry else [1]) for k in members]
+        for g, k in sorted(options, key=lambda option: -option[0] * option[1] ** weight):
+            found = self._with(choice, g, k)
+            if self.foreseen(found, *rows) + max(self.last(found), reserve) <= seconds:
+                return found
+        return None
+
+    def _with(self, choice: Choice, copies: int, members: int) -> Choice:
+        """The choice with so many copies and members; None where these are all."""
+        used = copies if choice.symmetry and copies < self.copies else None
+        return replace(choice, copies=used, members=members if members < self.members else None)
+
+    def in_time(self, choice: Choice) -> Choice:
+        """The choice with as many of its members as can be fitted to all samples in the time left, one at least."""
+        fewer = [replace(choice, members=k) for k in _MEMBERS if k < (choice.members or self.members)]
+        options = [choice, *fewer]
+        return next((option for option in options if self.last(option) <= self.left), options[-1])
+
+    def parameters(self, choice: Choice, rows: Sequence[int] | None = None) -> dict[str, Any]:
+        """What a choice means for the samples, or for some of them."""
+        inputs, outputs = self.pair if rows is None else self._taken(rows)
+        return chosen_parameters(choice, inputs, outputs, self.grids[0], self.symmetry) | self.fixed
+
+    def _probe(self, choice: Choice, rows: int) -> None:
+        """Time fits with two members to more and more rows, then copies, until the estimate is good enough."""
+        inner, held = cut(self.samples, 0)[0]
+        wanted = self._size(choice, rows, len(held))
+        for count, copies in _rungs(min(rows, len(inner)), wanted.copies):
+            few = replace(choice, members=min(2, self.members), copies=copies if choice.symmetry else None)
+            known = self.timings.get(_kind(choice))
+            if known and known.at(self._size(few, count, _FIRST_PROBE)) > _LONGEST_PROBE * self.left:
+                return
+            self._fit(few, inner[:count], held[:_FIRST_PROBE])
+            if self.timings[_kind(choice)].at(wanted) < _CLEARLY * self.left:
+                return
+
+    def _fit(self, choice: Choice, inner: Sequence[int], held: Sequence[int]) -> np.ndarray[Any, Any]:
+        laps = [time.perf_counter()]
+        model = self.estimator(**self.parameters(choice, inner))
+        laps.append(time.perf_counter())
+        (a, u), (a_held, u_held) = self._taken(inner), self._taken(held)
+        xp, (grid, output_grid) = place_of(a).xp, self.grids
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=_EXPECTED)
+            model.fit(xp.reshape(a, (-1, *grid)), xp.reshape(u, (-1, *output_grid)))
+            laps.append(time.perf_counter())
+            found = xp.reshape(model.predict(xp.reshape(a_held, (-1, *grid))), u_held.shape)
+        laps.append(time.perf_counter())
+        self._note(choice, self._size(choice, len(inner), len(held)), laps, model.fit_seconds_)
+        sizes = xp.linalg.vector_norm(u_held, axis=1)
+        missed = xp.linalg.vector_norm(found - u_held, axis=1)
+        return np.asarray(to_host(missed / xp.where(sizes > 0, sizes, xp.ones_like(sizes))))
+
+    def _note(self, choice: Choice, size: Size, laps: list[float], stages: dict[str, float]) -> None:
+        pca = stages["inputs_pca"] + stages["outputs_pca"]
+        rest = max(0.0, laps[2] - laps[1] - pca - stages["members"])
+        seconds = {"choice": laps[1] - laps[0], "pca": pca, "members": stages["members"], "rest": rest}
+        timing = Timing(choice, size, seconds | {"prediction": laps[3] - laps[2]})
+        before = self.timings.get(_kind(choice))
+        # What is slower at the same size was held up by something else.
+        if before is None or size != before.size or timing.total < before.total:
+            self.timings[_kind(choice)] = timing
+
+    def _size(self, choice: Choice, rows: int, held: int) -> Size:
+        copies = (choice.copies or self.copies) if choice.symmetry else 1
+        values = (int(self.pair[0].shape[1]), int(self.pair[1].shape[1]))
+        return Size(rows, held, choice.members or self.members, copies, values)
+
+    def _taken(self, rows: Sequence[int]) -> tuple[Array, Array]:
+        place = place_of(self.pair[0])
+        index = place.xp.asarray(sorted(rows), device=place.device)
+        return place.xp.take(self.pair[0], index, axis=0), place.xp.take(self.pair[1], index, axis=0)
+
+
+def _kind(choice: Choice) -> Choice:
+    """Choices of the same cost at the same size."""
+    ridge = choice.ridge if isinstance(choice.ridge, str) else Choice.ridge
+    return replace(choice.setting, ridge=ridge, copies=None, members=None)
+
+
+def _rungs(rows: int, copies: int) -> list[tuple[int, int]]:
+    """Rows and copies of probes, twice as many each time; the first one twice, since it starts things up."""
+    counts = [*(count for count in (_FIRST_PROBE << k for k in range(20)) if count < rows), rows]
+    few = [(count, min(2, copies)) for count in (counts[0], *counts)]
+    return [*few, *((rows, g) for g in (4, 8, 16, 32, 64) if g < copies)]

@@ -1,0 +1,105 @@
+"""What `auto` tried, what it left out, and what it chose, in words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pcarann.recipe.choice import Choice
+
+__all__ = ["AutoReport", "Finalist", "Trial"]
+
+
+class Trial(NamedTuple):
+    """A setting that was judged in the search."""
+
+    name: str
+    error: float
+    """Mean relative L² error on the validation samples"""
+    seconds: float
+
+
+class Finalist(NamedTuple):
+    """A setting that was fitted by the estimator to all samples but those held out."""
+
+    name: str
+    error: float
+    """Mean relative L² error on the samples held out"""
+    held: int
+    """How many these were, over all folds"""
+    seconds: float
+
+
+@dataclass
+class AutoReport:
+    """What was tried, what it gave, and what was chosen."""
+
+    trials: list[Trial] = field(default_factory=list)
+    finalists: list[Finalist] = field(default_factory=list)
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+    """What the budget did not allow, and why"""
+    choice: Choice = field(default_factory=Choice)
+    error: float = math.inf
+    """Error of the choice on samples held out; infinite where there was no time to judge it"""
+    seconds: float = 0.0
+    """In all, with the last fit"""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the budget left something out."""
+        return bool(self.left_out)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{len(self.trials)} settings tried in {self.seconds:.1f} s; validation error {self.error:.3g} with",
+            *_described(self.choice),
+        ]
+        if any("symmetry" in finalist.name for finalist in self.finalists):
+            lines.append(f"  symmetry   {_symmetry(self.choice)}")
+        if self.finalists:
+            lines.append("Finalists, fitted to all samples but those held out:")
+            lines += [f"  {f.error:.3e}  {f.seconds:6.1f} s  {f.name} ({f.held} held out)" for f in self.finalists]
+        if self.trials:
+            lines.append("Trials:")
+            lines += [f"  {trial.error:.3e}  {trial.seconds:6.2f} s  {trial.name}" for trial in self.trials]
+        if self.left_out:
+            lines.append("The budget left out, and a larger one may find better:")
+            lines += [f"  {name}: {why}" for name, why in self.left_out]
+        return "\n".join(lines)
+
+
+def _described(chosen: Choice) -> list[str]:
+    """The setting, a line for each part of it."""
+    members = [] if chosen.members is None else [f"  members    {chosen.members}"]
+    if chosen.plain:
+        scales = "" if chosen.plain == "refined" else "scales='energy'"
+        return [f"  regressor  the estimator as it comes, PCARaNN({scales})", *members]
+    kernel = f"a kernel of length {chosen.length:g} medians"
+    layers = f"random layers of {chosen.widths[0]} and {chosen.widths[1]} neurons"
+    ridge = chosen.ridge if isinstance(chosen.ridge, str) else f"{chosen.ridge:.0e}"
+    modes = "all modes" if chosen.modes is None else f"{chosen.modes} modes"
+    lines = [
+        f"  regressor  {kernel if chosen.is_kernel else layers}, ridge {ridge}",
+        *members,
+        f"  inputs     {modes}, {_metric(chosen)}",
+    ]
+    if chosen.unit:
+        lines.append("  units      each input value in units of its own spread")
+    if chosen.smoothing:
+        lines.append(f"  smoothing  of the inputs by {chosen.smoothing:g} of their axes")
+    return [*lines, f"  linear     {'with' if chosen.linear else 'without'} a linear term"]
+
+
+def _metric(chosen: Choice) -> str:
+    if chosen.steps:
+        return f"{'weights' if chosen.diagonal else 'a metric'} learned in {chosen.steps} step(s)"
+    if not chosen.power:
+        return "latents as they are"
+    return f"relevance={chosen.power:g}: weights s^({-chosen.power:g})".replace("(-", "(−")
+
+
+def _symmetry(chosen: Choice) -> str:
+    if not chosen.symmetry:
+        return "not used: it did not lower the error by more than chance"
+    return "used" if chosen.copies is None else f"used, {chosen.copies} elements of it"

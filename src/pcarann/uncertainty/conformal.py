@@ -1,0 +1,158 @@
+"""Split conformal prediction: scores, quantile, intervals.
+
+With ensemble mean μ and standard deviation σ, and true fields u of N calibration samples on M grid points,
+
+    scores     sᵢⱼ = |uᵢ(xⱼ) − μᵢ(xⱼ)| / max{σᵢ(xⱼ), ε}
+    interval   μ(x) ± q max{σ(x), ε}
+
+where q is the k-th smallest score, and +∞ where k exceeds their number. Three choices of k, three guarantees for
+a new sample exchangeable with the calibration samples:
+
+    pooled         k = ⌈(NM + 1)(1 − α)⌉ of all scores. The paper's rule. It treats grid points as if they were
+                   independent, and covers less than 1 − α on average where N is small.
+    sample         k = ⌈(N + 1)M(1 − α)⌉ of all scores: the new sample counts as M scores at +∞. On average over
+                   samples, at least a share 1 − α of the grid points is covered (conformal risk control of the
+                   share missed). Needs N ≥ 1/α − 1.
+    simultaneous   k = ⌈(N + 1)(1 − α)⌉ of the largest score of each sample: with probability at least 1 − α the
+                   whole field lies inside. Needs N ≥ 1/α − 1.
+
+Outside the training data a possible error δ of the prediction (`extrapolation`) stands beside the spread: the interval
+is μ ± √(q² max{σ, ε}² + δ²), and the score the least q for which it holds u.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import Literal, get_args
+
+import numpy as np
+
+from pcarann.backend.arrays import Array, place_of, taken
+
+__all__ = ["Band", "Calibration", "Method", "conformal_rank", "kept_ranks", "nonconformity_scores", "total_spread"]
+
+Method = Literal["sample", "pooled", "simultaneous"]
+
+# ε relative to the size of the output fields. Paper: ε = 1e-8 outright, which is large or nothing in other units.
+RELATIVE_FLOOR = 1e-8
+_KEPT_WHOLE, _KEPT_TAIL = 1 << 15, 1 << 13  # scores that are kept: all of so few; so many towards each end of more
+
+
+@dataclass(frozen=True)
+class Band:
+    """A prediction with its interval, each array shaped (samples, *grid)."""
+
+    mean: Array
+    std: Array
+    lower: Array
+    upper: Array
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The scores of a calibration set, as far as quantiles need them, so that any level can be asked for."""
+
+    ranks: np.ndarray[tuple[int], np.dtype[np.int64]]
+    """Which of all scores in ascending order are kept, from 1 on, (kept,)"""
+    scores: Array
+    """Those, (kept,)"""
+    points: int
+    """Scores of one sample, M"""
+    largest: Array
+    """The largest score of each sample, ascending, (samples,)"""
+    floor: float
+    """ε"""
+
+    @classmethod
+    def of(cls, scores: Array, floor: float) -> Calibration:
+        """Keep what quantiles need of (samples, points) scores."""
+        place = place_of(scores)
+        xp = place.xp
+        samples, points = (int(n) for n in scores.shape)
+        ranks = kept_ranks(samples, points)
+        ordered = xp.sort(xp.reshape(scores, (-1,)))
+        kept = taken(ordered[:, None], [int(rank) - 1 for rank in ranks])[:, 0]
+        return cls(ranks, kept, points, xp.sort(xp.max(scores, axis=1)), floor)
+
+    @property
+    def n_samples(self) -> int:
+        """The number N of calibration samples."""
+        return int(self.largest.shape[0])
+
+    def quantile(self, alpha: float, method: Method = "sample") -> float:
+        """q for intervals of level 1 − α; +∞ where the calibration set is too small for α."""
+        k = conformal_rank(alpha, self.n_samples, self.points, method)
+        if method == "simultaneous":
+            return float(self.largest[k - 1]) if k <= self.n_samples else math.inf
+        # Between ranks that were kept, the higher one: it covers more, never less.
+        at = int(np.searchsorted(self.ranks, k))
+        return float(self.scores[at]) if at < len(self.ranks) else math.inf
+
+    def half_width(self, std: Array, quantile: float, beyond: Array | None = None) -> Array:
+        """q max{σ, ε}; with a possible error δ outside the training data, √(q² max{σ, ε}² + δ²)."""
+        xp = place_of(std).xp
+        inside = quantile * xp.clip(std, min=self.floor)
+        return inside if beyond is None else xp.hypot(inside, beyond)
+
+
+@cache
+def kept_ranks(samples: int, points: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Ranks of which scores are kept: all of few; of many those of levels k/1000, and more towards both ends.
+
+    >>> len(kept_ranks(300, 10_000))
+    12203
+    """
+    total = samples * points
+    if total <= _KEPT_WHOLE:
+        return np.arange(1, total + 1)
+    exact = [
+        conformal_rank(k / 1000, samples, points, method) for k in range(1, 1000) for method in ("sample", "pooled")
+    ]
+    tail = np.geomspace(1, total / 2, _KEPT_TAIL).astype(np.int64)
+    found = np.unique(np.concatenate([np.asarray(exact), tail, total + 1 - tail]))
+    return found[found <= total]
+
+
+def conformal_rank(alpha: float, samples: int, points: int, method: Method = "sample") -> int:
+    """Rank k of the conformal quantile among the ascending scores, in exact arithmetic.
+
+    >>> [conformal_rank(0.1, 19, 5, method) for method in ("pooled", "sample", "simultaneous")]
+    [87, 90, 18]
+    """
+    # α as the decimal number that was written: in binary, 1 − 0.9 is not 0.1 and ⌈10 · 0.1⌉ would be 2.
+    level = 1 - Fraction(repr(float(alpha)))
+    slots = {"pooled": samples * points + 1, "sample": (samples + 1) * points, "simultaneous": samples + 1}
+    return math.ceil(slots[method] * level)
+
+
+def samples_needed(alpha: float, points: int, method: Method) -> int:
+    """Fewest calibration samples for which the quantile at α is finite."""
+    ratio = 1 / Fraction(repr(float(alpha))) - 1
+    return math.ceil(ratio / points) if method == "pooled" else math.ceil(ratio)
+
+
+def nonconformity_scores(mean: Array, std: Array, truth: Array, floor: float, beyond: Array | None = None) -> Array:
+    """|u − μ| / max{σ, ε}, elementwise; with a δ, the least q for which the interval holds u."""
+    xp = place_of(mean).xp
+    missed = xp.abs(truth - mean)
+    if beyond is not None:
+        missed = xp.where(missed > beyond, xp.sqrt(xp.clip((missed - beyond) * (missed + beyond), min=0.0)), 0.0)
+    scores = missed / xp.clip(std, min=floor)
+    # What is not finite (a roll-out that blew up) is covered by no interval.
+    return xp.where(xp.isfinite(scores), scores, math.inf)
+
+
+def total_spread(std: Array, beyond: Array | None) -> Array:
+    """√(σ² + δ²), where there is a δ."""
+    return std if beyond is None else place_of(std).xp.hypot(std, beyond)
+
+
+def check_level(alpha: float, method: str) -> None:
+    """Refuse an α outside (0, 1) and a method that does not exist."""
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha must lie strictly between 0 and 1, got {alpha!r}.")
+    if method not in get_args(Method):
+        raise ValueError(f"method must be one of {', '.join(get_args(Method))}, got {method!r}.")

@@ -1,0 +1,126 @@
+"""How wrong a prediction may be where it leaves the training data.
+
+Members that agree know nothing there: tanh saturates and kernels fade, and their spread goes to 0. What can be said:
+let x_c be the latents taken back into the box of the training latents (of a table: into the ranges of its columns) and
+no farther from their centre than the farthest sample, and x_m the mirror image, as far inside as x is outside. Then
+
+    |u(x) − û(x)|  ≤  |u(x) − u(x_c)| + |û(x_c) − û(x)| + what is wrong at the edge,
+
+of which the second is known, and the first is about what the surrogate changes between x_c and x_m. Beside these stands
+what an average direction would change: the spread of the outputs for each unit of distance that is the spread of the
+inputs, counted also for what the input modes miss. The sum is δ. It counts for inputs that `novelty` finds new, from 0
+at p = 0.01, where chance alone may find them, to 1 at p = 0.0001.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from pcarann.backend.arrays import Array, place_of, taken
+from pcarann.ensemble.members import Ensemble
+from pcarann.uncertainty.novelty import LEVEL, Values
+
+__all__ = ["Edge", "Outside"]
+
+_ROUNDING = 1e-9  # of the size of the inputs
+_CERTAIN = 100.0  # times below the level, a p-value leaves no doubt
+_MIRRORED = 0.5  # of half a side of the box, that the mirror image goes inside at most
+
+
+@dataclass(frozen=True)
+class Outside:
+    """Inputs outside the training data, beside the two points inside that they are compared with."""
+
+    rows: list[int]
+    """Which inputs"""
+    edge: list[Array]
+    """x_c of each element of the orbit, (rows, latent)"""
+    mirrored: list[Array]
+    """x_m, likewise"""
+    share: Array
+    """‖x_c − x_m‖ / ‖x − x_c‖, (rows, 1)"""
+    distance: Array
+    """How far outside, in spreads of the inputs, (rows, 1)"""
+    certainty: Array
+    """How certain it is that they are outside, from 0 to 1, (rows, 1)"""
+
+    def possible_error(self, here: Array, edge: Array, mirrored: Array, spread: Array) -> Array:
+        """δ, (rows, values), from û at x, x_c and x_m and the spread of the outputs, (1, values)."""
+        xp = place_of(here).xp
+        found = self.certainty * (xp.abs(here - edge) + xp.abs(edge - mirrored) / self.share + self.distance * spread)
+        # New in combination alone: inside in every respect that is known here, but for rounding.
+        found = xp.where(self.distance <= _ROUNDING, 0.0, found)
+        return xp.where(xp.isnan(found), math.inf, found)
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Where the training data end."""
+
+    low: Array
+    """Of the latents, (latent,)"""
+    high: Array
+    spread: Array
+    """Of the latents, (latent,)"""
+    farthest: float
+    """√Σ (x_j / s_j)² of the farthest training sample"""
+    columns: tuple[Array, Array] | None
+    """Least and largest value of each column, where the inputs are columns, (values,) each"""
+    residual: float
+    """The largest residual of a sample that the PCA has not seen"""
+    size: float
+    """Root mean square of the training inputs, centred: the unit of distance"""
+    samples: int
+    """That the output PCA was fitted to"""
+
+    @classmethod
+    def of(cls, x: Array, columns: tuple[Array, Array] | None, *, residual: float, size: float, samples: int) -> Edge:
+        """Draw the box around (samples, latent) training latents and the columns' ranges."""
+        xp = place_of(x).xp
+        spread = xp.sqrt(xp.mean(x**2, axis=0))
+        spread = xp.where(spread > 0, spread, xp.ones_like(spread))
+        farthest = float(xp.max(xp.linalg.vector_norm(x / spread, axis=1)))
+        box = (xp.min(x, axis=0), xp.max(x, axis=0))
+        return cls(*box, spread, farthest, columns, residual, size or 1.0, samples)
+
+    def outside(
+        self, ensemble: Ensemble, inputs: Array, orbit: list[Array], residual: Array, p: Values, rows: list[int]
+    ) -> Outside:
+        """Compare these of the encoded inputs, which have p-values, with what lies inside."""
+        xp = ensemble.place.xp
+        x, missed = [taken(part, rows) for part in orbit], taken(residual[:, None], rows)
+        inside = [self._inside(part) for part in self._clipped(ensemble, taken(inputs, rows), x)]
+        steps = [a - b for a, b in zip(x, inside, strict=True)]
+        room = _MIRRORED * 0.5 * (self.high - self.low)
+        # The longest share of the way for which no coordinate goes further inside than there is room.
+        ways = [xp.where(xp.abs(s) > room, room / xp.where(s != 0, xp.abs(s), 1.0), 1.0) for s in steps]
+        share = xp.clip(xp.min(xp.stack([xp.min(way, axis=1) for way in ways]), axis=0), min=1e-6)[:, None]
+        distance = sum(xp.linalg.vector_norm(s, axis=1)[:, None] for s in steps) / len(steps)
+        distance = (distance + xp.clip(missed - self.residual, min=0.0)) / self.size
+        mirrored = [b - share * s for b, s in zip(inside, steps, strict=True)]
+        certainty = np.clip(np.log(LEVEL / p[rows]) / math.log(_CERTAIN), 0.0, 1.0)
+        return Outside(rows, inside, mirrored, share, distance, ensemble.place.put(certainty[:, None]))
+
+    def output_spread(self, ensemble: Ensemble) -> Array:
+        """Standard deviation of the training outputs at each value, (1, values), as their modes hold it."""
+        pca, group, xp = ensemble.output_pca, ensemble.group, ensemble.place.xp
+        squares = xp.sum((pca.modes * pca.singular_values[:, None]) ** 2, axis=0)[None, :] / self.samples
+        if group is not None:  # the same wherever a symmetry moves it; what moves with a sign has none as a square
+            squares = sum(xp.abs(group.move_outputs(squares, g)) for g in ensemble.averaged) / len(ensemble.averaged)
+        return xp.sqrt(squares)
+
+    def _clipped(self, ensemble: Ensemble, inputs: Array, orbit: list[Array]) -> list[Array]:
+        """The latents of inputs whose columns are taken back into their ranges."""
+        if self.columns is None or len(orbit) > 1:
+            return orbit
+        xp = ensemble.place.xp
+        return [ensemble.encode(xp.minimum(xp.maximum(inputs, self.columns[0]), self.columns[1]))]
+
+    def _inside(self, x: Array) -> Array:
+        xp = place_of(x).xp
+        x = xp.minimum(xp.maximum(x, self.low), self.high)
+        far = xp.linalg.vector_norm(x / self.spread, axis=1)[:, None]
+        return xp.where(far > self.farthest, x * (self.farthest / xp.where(far > 0, far, 1.0)), x)

@@ -1,0 +1,304 @@
+"""How far inputs lie from the training data: a surrogate should not extrapolate in silence.
+
+An input can be new in one coordinate alone, so many statistics are looked at, and the worst counts:
+
+    ± x_j, ± a_j   each latent coordinate, each column of a table, on both sides
+    distance       √(N xᵀ(XᵀX)⁻¹x), all latents together, and those of each channel
+    residual       ‖a − G(F(a))‖, what the modes miss of the field, and of each channel
+
+Each has a tail of its own. With q its 80 % quantile over reference samples and b its mean excess beyond q, a value s
+lies (s − q)/b deep in an exponential tail. A parameter must not drown among many modes of a field, so statistics stand
+in groups: columns, the leading latents of each channel and those behind them, distances, residuals. The greatest depth
+in a group has a p-value among those of the reference, (1 + #{T_ref ≥ T}) / (n + 1), continued beyond the largest by
+what the tail predicts; the least p-value of the groups is ranked once more among those of the reference. The result is
+nearly uniform if the input is exchangeable with the training samples.
+
+The reference must not have been seen. Samples that the PCA was not fitted to are taken as they are; of the others,
+folds are looked at by the PCA of the rest (`pcarann.latent.crossfit`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import bdtrc
+
+from pcarann.backend.arrays import Array, to_host
+from pcarann.latent.pca import PCA
+
+__all__ = ["LEVEL", "Names", "Novelty", "NoveltyTest", "Sight", "Tails", "latent_parts", "p_among"]
+
+LEVEL = 0.01
+"""p-value at which an input counts as new"""
+_BODY = 0.8  # share of the reference that is no tail
+_LEAST_TAIL = 0.1  # of the spread: a tail without any length would make every new value a surprise
+_LEAST_UNIT = 1e-3  # of its size, by which a coordinate that never changed may change
+_LEAST_P = 1e-300
+_SHELLS = (4, 16, 64)  # leading latents, whose tails must not be measured by those of the weak ones behind them
+_AS_SMALL = 10.0  # times the least p-value, up to which that of another group says the same
+_UNMOVED = 5.0  # such units a coordinate that never changed is from its tail
+_REAL_RESIDUAL = 1e-3  # share of a field that its modes may miss before it counts as new
+
+Values = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+
+
+@dataclass(frozen=True)
+class Novelty:
+    """How far inputs lie from the training data, (samples,) each."""
+
+    residual: Array
+    """What the input modes miss of the field, ‖a − G(F(a))‖, in units of the farthest training sample"""
+    distance: Array
+    """Distance of the latents from their centre, each coordinate in units of its spread, in the same units"""
+    p_value: Array
+    """Probability that an input like the training samples is as far out in any respect: small means new"""
+    reasons: tuple[str, ...] = ()
+    """For each input, in what respect it is farthest out, new or not"""
+
+    def __str__(self) -> str:
+        """Say how many inputs are new, and in what respect the farthest of them."""
+        p = to_host(self.p_value)
+        new, first = int((p <= LEVEL).sum()), int(p.argmin())
+        farthest = f"input {first} is farthest out, p = {p[first]:.2g}: {self.reasons[first]}"
+        return f"{new} of {len(p)} inputs have p ≤ {LEVEL:g}; {farthest}."
+
+
+@dataclass(frozen=True)
+class Names:
+    """Of what is seen of inputs."""
+
+    columns: tuple[str, ...]
+    channels: tuple[str, ...]
+    unit: float = 1.0
+    """What the inputs were divided by"""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What is seen of inputs, on the host."""
+
+    x: Values
+    """Latents, (samples, latent)"""
+    distance: Values
+    """(samples, channels), √(N xᵀ(XᵀX)⁻¹x) of each"""
+    residual: Values
+    """(samples, channels)"""
+    columns: Values
+    """(samples, columns) of a table; no columns otherwise"""
+    parts: list[slice]
+    """The latents of each channel"""
+
+    @staticmethod
+    def joined(some: Sequence[Sight]) -> Sight:
+        """The inputs of all of them, one after another."""
+        names = ("x", "distance", "residual", "columns")
+        whole = [np.concatenate([getattr(one, name) for one in some]) for name in names]
+        return Sight(whole[0], whole[1], whole[2], whole[3], some[0].parts)
+
+
+@dataclass(frozen=True)
+class Tails:
+    """The tail of each statistic over the reference, (statistics,) each."""
+
+    body: Values
+    """q"""
+    excess: Values
+    """b"""
+
+    @classmethod
+    def of(cls, statistics: Values) -> Tails:
+        """Measure (reference, statistics)."""
+        body = np.quantile(statistics, _BODY, axis=0)
+        beyond = np.clip(statistics - body, 0.0, None)
+        count = np.maximum((beyond > 0).sum(axis=0), 1)
+        excess = np.maximum(beyond.sum(axis=0) / count, _least_excess(statistics))
+        return cls(np.where(_constant(statistics), body + _UNMOVED * excess, body), excess)
+
+    def depth(self, statistics: Values) -> Values:
+        """How deep in its tail each of (samples, statistics) lies."""
+        return (statistics - self.body) / self.excess
+
+    def left_out_depth(self, statistics: Values) -> Values:
+        """The depth of the reference itself, each value in the tail of the others."""
+        beyond = np.clip(statistics - self.body, 0.0, None)
+        count, total = (beyond > 0).sum(axis=0), beyond.sum(axis=0)
+        others = (total - beyond) / np.maximum(count - (beyond > 0), 1)
+        depth: Values = (statistics - self.body) / np.maximum(others, _least_excess(statistics))
+        return depth
+
+
+def p_among(depth: Values, reference: Values) -> Values:
+    """p-values of depths among a reference, ascending, continued beyond the largest by what its tail predicts.
+
+    What k excesses of mean b say of the next one, their mean being uncertain, is (1 + e/kb)^(−k).
+
+    >>> print(p_among(np.array([0.5, 8.5, 20.0]), np.arange(1.0, 10.0)).round(4))
+    [1.e+00 2.e-01 7.e-04]
+    """
+    upper = reference[int(_BODY * len(reference)) :]
+    tail, count = max(float((upper - upper[0]).mean()), _LEAST_TAIL), len(upper)
+    above = len(reference) - np.searchsorted(reference, depth, side="left")
+    beyond = np.maximum(depth - reference[-1], 0.0)
+    p: Values = (1 + above) / (len(reference) + 1) * (1 + beyond / (count * tail)) ** -count
+    # So far out that squares are no numbers any more.
+    return np.where(np.isfinite(depth), np.maximum(p, _LEAST_P), _LEAST_P)
+
+
+def p_among_others(depth: Values) -> Values:
+    """p-values of depths, each among the others."""
+    ordered = np.sort(depth)
+    p: Values = (len(depth) - np.searchsorted(ordered, depth, side="left")) / len(depth)
+    if len(depth) > 1 and ordered[-1] > ordered[-2]:
+        p[int(depth.argmax())] = p_among(ordered[-1:], ordered[:-1])[0]
+    return p
+
+
+def _least_excess(statistics: Values) -> Values:
+    size = np.abs(statistics).max(axis=0)
+    moved = np.maximum(_LEAST_TAIL * statistics.std(axis=0), np.finfo(float).tiny)
+    least: Values = np.where(_constant(statistics), _LEAST_UNIT * np.where(size > 0, size, 1.0), moved)
+    return least
+
+
+def _constant(statistics: Values) -> Any:
+    """Whether a statistic is the same for all samples, but for rounding."""
+    return np.ptp(statistics, axis=0) <= 1e-12 * np.abs(statistics).max(axis=0)
+
+
+@dataclass(frozen=True)
+class NoveltyTest:
+    """How far the training inputs reach."""
+
+    tails: Tails
+    groups: tuple[int, ...]
+    """Statistics in each group"""
+    depths: Values
+    """Greatest depth of the reference in each group, ascending, (groups, reference)"""
+    surprises: Values
+    """−log of their least p-value, ascending, (reference,)"""
+    floor: float
+    """Residual that counts as none"""
+    farthest: tuple[float, float]
+    """The largest residual and latent distance of the training inputs"""
+    ranges: tuple[Values, Values]
+    """Least and largest training value of each column, or constant channel, then of each latent that is looked at"""
+
+    @classmethod
+    def of(
+        cls, reference: Sight, pca: PCA, samples: int, farthest: tuple[float, float], ranges: Sequence[Values]
+    ) -> NoveltyTest:
+        """Measure what is seen of samples that the PCA did not see."""
+        floor = _REAL_RESIDUAL * math.sqrt(pca.energy / samples)
+        statistics, groups = _statistics(reference, floor)
+        tails = Tails.of(statistics)
+        depths, _ = _by_group(tails.left_out_depth(statistics), groups)
+        surprises = np.sort(-np.log(np.stack([p_among_others(one) for one in depths]).min(axis=0)))
+        return cls(tails, groups, np.sort(depths, axis=1), surprises, floor, farthest, (ranges[0], ranges[1]))
+
+    def novelty(self, seen: Sight, names: Names) -> Novelty:
+        """Measure inputs, which have these names."""
+        p_value, worst = self.p_values(seen)
+        unit = max(self.farthest[0], self.floor) or 1.0
+        residual = np.linalg.norm(seen.residual, axis=1) / unit
+        distance = np.linalg.norm(seen.distance, axis=1) / (self.farthest[1] or 1.0)
+        return Novelty(
+            residual, distance, p_value, tuple(self.reason(seen, i, int(worst[i]), names) for i in range(len(worst)))
+        )
+
+    def p_values(self, seen: Sight) -> tuple[Values, np.ndarray[tuple[int, ...], np.dtype[np.int64]]]:
+        """The p-value of each input, and the statistic that is farthest out."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            statistics, groups = _statistics(seen, self.floor)
+        depth = self.tails.depth(np.where(np.isfinite(statistics), statistics, math.inf))
+        depths, where = _by_group(depth, groups)
+        p = np.stack([p_among(one, reference) for one, reference in zip(depths, self.depths, strict=True)])
+        least = p.min(axis=0)
+        # A column says more than a latent that moves with it.
+        named = (p <= _AS_SMALL * least).argmax(axis=0)
+        # Far out, what the groups say together (Bonferroni) is sharper than a second tail behind the first.
+        ranked = np.minimum(p_among(-np.log(least), self.surprises), len(p) * least)
+        return ranked, where[named, np.arange(p.shape[1])]
+
+    def warning(self, seen: Sight, p: Values, statistic: int, names: Names) -> str | None:
+        """Say that inputs lie outside the training data where that is more than chance; None where it is not.
+
+        What is seen is the input of least p-value alone, with the statistic that it is farthest out in. Of n inputs
+        like the training samples, n · LEVEL lie beyond the level, which is itself estimated from the reference. More
+        than chance allows is too many, and so is a single one beyond LEVEL / n.
+        """
+        new, first = int((p <= LEVEL).sum()), int(p.argmin())
+        level = LEVEL + 2 * math.sqrt(LEVEL / len(self.surprises))
+        by_chance = bdtrc(new - 1, len(p), min(level, 1.0)) if new else 1.0  # so many or more of them
+        if by_chance > LEVEL and p[first] > LEVEL / len(p):
+            return None
+        return (
+            f"{new} of {len(p)} inputs lie outside the training data (p ≤ {LEVEL:g}). The farthest is input {first}, "
+            f"p = {p[first]:.1g}: {self.reason(seen, 0, statistic, names)}. "
+            "Such predictions are extrapolations; their intervals are widened (see novelty)."
+        )
+
+    def reason(self, seen: Sight, i: int, statistic: int, names: Names) -> str:
+        """Say what a statistic is of, and what it is for input i."""
+        columns, sizes = seen.columns.shape[1], [part.stop - part.start for part in seen.parts]
+        if statistic < 2 * columns:
+            at = statistic % columns
+            return self._beside_range(names.columns[at], float(seen.columns[i, at]), at, names.unit)
+        start = 2 * columns
+        for c, (size, part) in enumerate(zip(sizes, seen.parts, strict=True)):
+            where = f" of {names.channels[c]}" if len(sizes) > 1 else ""
+            for shell in _shells(part):
+                count = shell.stop - shell.start
+                if statistic < start + 2 * count:
+                    at = shell.start + (statistic - start) % count
+                    return self._beside_range(f"latent {at}", float(seen.x[i, at]), columns + at)
+                start += 2 * count
+            if size > 1 and statistic == start:
+                return f"the latents{where} lie {seen.distance[i, c]:.3g} spreads from their centre"
+            start += size > 1
+        c = statistic - start
+        where = f" of {names.channels[c]}" if len(sizes) > 1 else " of the field"
+        return f"the input modes miss a part of size {seen.residual[i, c]:.3g}{where}"
+
+    def _beside_range(self, name: str, value: float, at: int, unit: float = 1.0) -> str:
+        low, high = (unit * float(end[at]) for end in self.ranges)
+        return f"{name} is {unit * value:.4g}, training range {low:.4g} to {high:.4g}"
+
+
+def _statistics(seen: Sight, floor: float) -> tuple[Values, tuple[int, ...]]:
+    """All statistics of inputs, (samples, statistics), and how many stand in each group."""
+    groups = [np.concatenate([seen.columns, -seen.columns], axis=1)]
+    for c, part in enumerate(seen.parts):
+        for shell in _shells(part):
+            groups.append(np.concatenate([seen.x[:, shell], -seen.x[:, shell]], axis=1))
+        if part.stop - part.start > 1:  # one latent alone is its own distance
+            groups.append(seen.distance[:, c : c + 1])
+    groups.append(np.maximum(seen.residual, floor))
+    groups = [group for group in groups if group.shape[1]]
+    return np.concatenate(groups, axis=1), tuple(group.shape[1] for group in groups)
+
+
+def _shells(part: slice) -> list[slice]:
+    """The latents of a channel in groups: the leading ones, those behind them, and so on."""
+    ends = [*(part.start + end for end in _SHELLS if end < part.stop - part.start), part.stop]
+    return [slice(start, end) for start, end in zip([part.start, *ends], ends, strict=False)]
+
+
+def _by_group(depth: Values, groups: Sequence[int]) -> tuple[Values, Any]:
+    """The greatest of (samples, statistics) depths in each group, (groups, samples), and which statistic it is."""
+    parts = latent_parts(groups)
+    greatest = np.stack([depth[:, part].max(axis=1) for part in parts])
+    return greatest, np.stack([part.start + depth[:, part].argmax(axis=1) for part in parts])
+
+
+def latent_parts(sizes: Sequence[int]) -> list[slice]:
+    """The latents of each channel, for channels of so many latents.
+
+    >>> latent_parts([2, 3])
+    [slice(0, 2, None), slice(2, 5, None)]
+    """
+    ends = np.cumsum(sizes)
+    return [slice(int(end - size), int(end)) for end, size in zip(ends, sizes, strict=True)]

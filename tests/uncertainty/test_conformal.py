@@ -1,0 +1,86 @@
+import math
+
+import numpy as np
+import pytest
+
+from pcarann.uncertainty.conformal import Calibration, conformal_rank, nonconformity_scores, samples_needed
+
+
+# Worked by hand: k = ⌈(NM + 1)(1 − α)⌉, ⌈(N + 1)M(1 − α)⌉, ⌈(N + 1)(1 − α)⌉.
+@pytest.mark.parametrize(
+    ("method", "alpha", "samples", "points", "k"),
+    [
+        ("pooled", 0.1, 3, 3, 9),  # 10 · 0.9 = 9
+        ("pooled", 0.05, 2, 3, 7),  # 7 · 0.95 = 6.65
+        ("sample", 0.25, 3, 2, 6),  # 8 · 0.75 = 6
+        ("sample", 0.1, 9, 10, 90),  # 100 · 0.9 = 90
+        ("sample", 0.1, 8, 10, 81),  # 90 · 0.9 = 81 > 80: infinite
+        ("simultaneous", 0.05, 19, 7, 19),  # 20 · 0.95 = 19
+        ("simultaneous", 0.05, 18, 7, 19),  # 19 · 0.95 = 18.05 > 18: infinite
+        ("simultaneous", 0.9, 9, 1, 1),  # 10 · 0.1 = 1; in binary arithmetic ⌈10 (1 − 0.9)⌉ is 1, ⌈10 · 0.1⌉ too
+        ("simultaneous", 0.29, 99, 1, 71),  # 100 · 0.71 = 71; 100 · (1 − 0.29) is 71.00000000000001 in binary
+    ],
+)
+def test_ranks_worked_by_hand(method, alpha, samples, points, k):
+    assert conformal_rank(alpha, samples, points, method) == k
+
+
+def test_quantiles_of_a_table_worked_by_hand():
+    scores = np.array([[1.0, 4.0], [2.0, 8.0], [3.0, 6.0]])
+    table = Calibration.of(scores, floor=0.0)
+    # pooled, α = 0.3: k = ⌈7 · 0.7⌉ = 5 of 1 2 3 4 6 8; sample: ⌈8 · 0.7⌉ = 6; simultaneous: ⌈4 · 0.7⌉ = 3 of 4 6 8
+    assert table.quantile(0.3, "pooled") == 6.0
+    assert table.quantile(0.3, "sample") == 8.0
+    assert table.quantile(0.3, "simultaneous") == 8.0
+    assert table.quantile(0.5, "simultaneous") == 6.0
+    assert table.quantile(0.2, "sample") == math.inf
+
+
+def test_scores_are_residuals_over_floored_spread():
+    mean, std, truth = np.array([[1.0, 2.0]]), np.array([[0.5, 0.0]]), np.array([[2.0, 5.0]])
+    assert np.array_equal(nonconformity_scores(mean, std, truth, 0.1), [[2.0, 30.0]])
+
+
+@pytest.mark.parametrize("method", ["pooled", "sample", "simultaneous"])
+@pytest.mark.parametrize("alpha", [0.05, 0.1, 0.3])
+def test_the_number_of_samples_needed_is_the_fewest_with_a_finite_quantile(method, alpha):
+    needed = samples_needed(alpha, 4, method)
+    ranks = [conformal_rank(alpha, n, 4, method) for n in (needed - 1, needed)]
+    slots = [(n if method == "simultaneous" else 4 * n) for n in (needed - 1, needed)]
+    assert ranks[1] <= slots[1]
+    assert needed == 1 or ranks[0] > slots[0]
+
+
+def correlated_errors(rng, samples, points=20):
+    """Errors of one sample share a random size: fields whose grid points err together."""
+    return np.abs(rng.normal(size=(samples, points))) * np.exp(rng.normal(size=(samples, 1)))
+
+
+def coverages(method, n_cal, alpha, trials, seed):
+    """Share of the points (or of whole fields) of one fresh sample that is covered, over many calibrations."""
+    rng = np.random.default_rng(seed)
+    covered = np.empty(trials)
+    for t in range(trials):
+        q = Calibration.of(correlated_errors(rng, n_cal), 0.0).quantile(alpha, method)
+        fresh = correlated_errors(rng, 1)[0]
+        covered[t] = np.all(fresh <= q) if method == "simultaneous" else np.mean(fresh <= q)
+    return covered
+
+
+@pytest.mark.parametrize("n_cal", [10, 30, 100, 300])
+@pytest.mark.parametrize("method", ["sample", "simultaneous"])
+def test_coverage_is_at_least_nominal_within_binomial_bounds(method, n_cal):
+    alpha, trials = 0.1, 4000
+    covered = coverages(method, n_cal, alpha, trials, seed=n_cal)
+    slack = 4 * covered.std() / math.sqrt(trials)
+    assert covered.mean() >= 1 - alpha - slack
+    # And not much more: the excess is at most one part in n_cal + 1 (plus ties, of which there are none).
+    assert covered.mean() <= 1 - alpha + 1 / (n_cal + 1) + slack
+
+
+@pytest.mark.parametrize(("n_cal", "short"), [(10, True), (300, False)])
+def test_pooled_coverage_falls_short_for_few_correlated_samples(n_cal, short):
+    alpha, trials = 0.1, 4000
+    covered = coverages("pooled", n_cal, alpha, trials, seed=1)
+    slack = 4 * covered.std() / math.sqrt(trials)
+    assert (covered.mean() < 1 - alpha - slack) == short
