@@ -7,71 +7,30 @@ is a new state, and a calibration of an older one is stale.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from pcarann.backend.arrays import Array, cuts, place_of, taken, to_host, with_zero_columns
+from pcarann.backend.arrays import Array, Place, cuts
 from pcarann.ensemble.members import Ensemble, KernelMap, RandomMap, padded
-from pcarann.extension import extended
 from pcarann.features.refine import Refinement
-from pcarann.latent.pca import PCA
 from pcarann.latent.smoothing import Smoothing
 from pcarann.latent.units import Units
-from pcarann.readout.recursive import Adaptation, Rows
+from pcarann.options import Adapt
+from pcarann.readout.recursive import Adaptation, Rows, batch_refit
 from pcarann.uncertainty.conformal import Calibration
 from pcarann.uncertainty.extrapolation import Edge, Outside
 from pcarann.uncertainty.fit_report import FitReport
-from pcarann.uncertainty.novelty import LEVEL, Names, Novelty, NoveltyTest, Sight, Values, latent_parts
+from pcarann.uncertainty.novelty import LEVEL, Novelty, NoveltyTest, Sight, Values
+from pcarann.uncertainty.view import View
+from pcarann.validation import check_fields, column_names
 
-__all__ = ["Fitted", "Look", "View"]
+__all__ = ["Fitted", "Look"]
 
-_MOST_COLUMNS = 256  # values along one axis that are looked at one by one
 _LOOKED_AT = 4096  # inputs at a time that are compared with the training data
-_ROWS = 128  # fields at a time whose residual is measured: of large ones no whole copy is made
-
-
-@dataclass(frozen=True)
-class View:
-    """How inputs are looked at: channel by channel, the leading modes of each, and columns by name."""
-
-    sizes: tuple[int, ...]
-    """Latents of each channel"""
-    modes: tuple[int, ...]
-    """Leading ones of them that are looked at"""
-    names: tuple[str, ...]
-    """Of the columns, or of the channels"""
-    constant: tuple[int, ...] = ()
-    """Channels that are constant on their grid, each a column"""
-
-    def columns(self, inputs: Array, grid: tuple[int, ...]) -> Array:
-        """The columns of (samples, values) inputs, (samples, columns)."""
-        if self.constant:
-            size = int(inputs.shape[1]) // grid[0]
-            return place_of(inputs).xp.stack([inputs[:, c * size] for c in self.constant], axis=1)
-        single = len(grid) == 1 and grid[0] <= _MOST_COLUMNS
-        return inputs if single else inputs[:, :0]
-
-    def all_names(self, unit: float) -> Names:
-        """Names in the order of columns and channels, for inputs that were divided by a unit."""
-        columns = tuple(self.names[c] for c in self.constant) if self.constant else self.names
-        return Names(columns, self.names, unit)
-
-    def sight(self, pca: PCA, inputs: Array, x: Array, spread: Array) -> Sight:
-        """What is seen of (samples, values) inputs with latents x, in units of the latents' spread."""
-        residual, distance, kept = [], [], []
-        size = int(pca.mean.shape[0]) // len(self.sizes)
-        for c, where in enumerate(latent_parts(self.sizes)):
-            values, seen = slice(c * size, (c + 1) * size), slice(where.start, where.start + self.modes[c])
-            residual.append(_residuals(_part(pca, values, seen), inputs[:, values], x[:, seen]))
-            kept.append(to_host(x[:, seen]))
-            distance.append(np.sqrt(((kept[-1] / to_host(spread[seen])) ** 2).sum(axis=1)))
-        columns = to_host(self.columns(inputs, pca.grid))
-        parts = latent_parts(self.modes)
-        return Sight(np.concatenate(kept, axis=1), np.stack(distance, 1), np.stack(residual, 1), columns, parts)
 
 
 @dataclass(frozen=True)
@@ -137,6 +96,23 @@ class Fitted:
     """The state that the calibration belongs to"""
 
     @property
+    def place(self) -> Place:
+        """Where all arrays are"""
+        return self.ensemble.place
+
+    @property
+    def output_grid(self) -> tuple[int, ...]:
+        """Shape of one output field"""
+        return self.ensemble.output_pca.grid
+
+    @property
+    def output_size(self) -> float:
+        """Root mean square of the output values of the training set, from their mean field and energy"""
+        pca = self.ensemble.output_pca
+        mean = float(self.place.xp.linalg.vector_norm(pca.mean))
+        return math.hypot(mean, math.sqrt(pca.energy / self.pca_samples)) / math.sqrt(int(pca.mean.shape[0]))
+
+    @property
     def stale(self) -> bool:
         """Whether the model was changed after its last calibration."""
         return self.calibration is not None and self.calibrated != self.state
@@ -150,6 +126,17 @@ class Fitted:
     def rows(self) -> Rows:
         """Everything that the readouts have learned from."""
         return Rows.of(self.x, self.y, self.weights) if self.adaptation is None else self.adaptation.rows
+
+    def checked(self, X: Any) -> Array:
+        """Inputs of a user as those that are encoded, (samples, values), or a refusal."""
+        grid = self.ensemble.input_pca.grid
+        found = column_names(X, grid)
+        if found and self.names and found != self.names:
+            raise ValueError(
+                "The feature names should match those that were passed during fit, in the same order: "
+                f"expected {', '.join(self.names)}, found {', '.join(found)}."
+            )
+        return self.inputs(check_fields(X, "X", self.place, grid=grid)[0])
 
     def inputs(self, fields: Array) -> Array:
         """(samples, values) inputs as they were handed in, to those that are encoded."""
@@ -178,10 +165,7 @@ class Fitted:
 
     def sight(self, inputs: Array, x: Array) -> Sight:
         """What is seen of encoded inputs beside the training data."""
-        pca = self.ensemble.input_pca
-        spread = pca.singular_values / self.pca_samples**0.5
-        spread = self.ensemble.place.xp.where(spread > 0, spread, 1.0)
-        return self.view.sight(pca, inputs, x, spread)
+        return self.view.sight(self.ensemble.input_pca, self.pca_samples, inputs, x)
 
     def warning(self, look: Look) -> str | None:
         """Say that inputs lie outside the training data, where that is more than chance."""
@@ -218,7 +202,7 @@ class Fitted:
             mean, std = mean[ahead:, :], std[ahead:, :]
             here = slice(max(rows.start, first) - first, rows.stop - first)
             if here.start < here.stop:
-                yield here, mean, std, _possible_error(outside, here, mean, inside[:m, :], inside[m : 2 * m, :], spread)
+                yield here, mean, std, outside.in_block(here, mean, inside[:m, :], inside[m : 2 * m, :], spread)
 
     def _outside(self, look: Look) -> Outside | None:
         """The inputs that lie outside the training data; None where none does."""
@@ -252,7 +236,7 @@ class Fitted:
             return None
         edge, mirrored = (self.ensemble.mean_fields(part) for part in (outside.edge, outside.mirrored))
         spread = self.edge.output_spread(self.ensemble)
-        return _possible_error(outside, slice(0, int(mean.shape[0])), mean, edge, mirrored, spread)
+        return outside.in_block(slice(0, int(mean.shape[0])), mean, edge, mirrored, spread)
 
     def _orbit_residual(self, look: Look) -> Array:
         """What the modes miss of inputs, (samples,), on average over their orbit: it moves as the inputs do."""
@@ -277,52 +261,32 @@ class Fitted:
         first, second = (xp.reshape(xp.stack(rows, axis=1), (-1, rows[0].shape[1])) for rows in (x, y))
         return first, second
 
-    def extended(self, outputs: Array, most: int) -> Fitted:
-        """The same model on an output basis that has grown for new (samples, values) outputs, by `most` at most."""
-        ensemble, group = self.ensemble, self.ensemble.group
-        if group is not None and len(self.copied) > 1:  # each once more, moved by one element
-            moved = [group.move_outputs(outputs[i :: len(self.copied), :], g) for i, g in enumerate(self.copied)]
-            outputs = ensemble.place.xp.concat([outputs, *moved], axis=0)
-        pca = extended(ensemble.output_pca, outputs, most, self.pca_samples)
-        count = pca.n_components - ensemble.output_pca.n_components
-        if not count:
-            return self
+    def adapted(self, inputs: Array, outputs: Array, adapt: Adapt) -> Fitted:
+        """The record after new (samples, values) pairs were taken in by recursive least squares."""
+        ensemble, adaptation = self.ensemble, self.adaptation
+        if adaptation is None:
+            adaptation = Adaptation.start(ensemble, self.rows, ridge=adapt.ridge, start=adapt.start)
+        elif adaptation.begun != adapt.start:
+            raise ValueError(
+                f"adapt.start is {adapt.start!r}, but this model began to adapt with {adaptation.begun!r}, "
+                "which cannot change on the way: fit again, or set it back."
+            )
+        # Copies under a symmetry are no later than their sample: all of them together age the past by one step.
+        forgetting = adapt.forgetting ** (1 / len(self.copied))
+        pairs = self.latent_pairs(inputs, outputs)
+        adaptation = adaptation.at_ridge(adapt.ridge).update(ensemble, *pairs, forgetting=forgetting)
         return replace(
             self,
-            ensemble=ensemble.widened(pca),
-            y=with_zero_columns(self.y, count),
-            adaptation=None if self.adaptation is None else self.adaptation.widened(count),
+            ensemble=ensemble.with_readouts(adaptation.readouts(ensemble)),
+            adaptation=adaptation,
+            n_adapted=self.n_adapted + int(inputs.shape[0]),
+            state=self.state + 1,
         )
 
-
-def _possible_error(
-    outside: Outside, here: slice, mean: Array, edge: Array, mirrored: Array, spread: Array
-) -> Array | None:
-    """δ of a block of inputs, 0 for those inside; None where all are."""
-    place = place_of(mean)
-    mine = list(range(bisect_left(outside.rows, here.start), bisect_left(outside.rows, here.stop)))
-    if not mine:
-        return None
-    parts = {name: taken(getattr(outside, name), mine) for name in ("share", "distance", "certainty")}
-    some = replace(outside, **parts)
-    local = [outside.rows[i] - here.start for i in mine]
-    found = some.possible_error(taken(mean, local), taken(edge, mine), taken(mirrored, mine), spread)
-    # Row i of what was found, or the row of zeros behind it.
-    at = {row: i for i, row in enumerate(local)}
-    with_zeros = place.xp.concat([found, place.zeros(1, found.shape[1])], axis=0)
-    return taken(with_zeros, [at.get(i, len(local)) for i in range(int(mean.shape[0]))])
-
-
-def _part(pca: PCA, values: slice, latents: slice) -> PCA:
-    """A PCA of some values by some modes, as far as `residual` needs it."""
-    weights = None if pca.weights is None else pca.weights[values]
-    return replace(pca, mean=pca.mean[values], modes=pca.modes[latents, values], weights=weights)
-
-
-def _residuals(pca: PCA, inputs: Array, x: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """What the modes miss of inputs, (samples,), on the host."""
-    place = place_of(x)
-    found = place.empty(x.shape[0])
-    for rows in cuts(int(x.shape[0]), _ROWS if place.on_host else int(x.shape[0])):
-        found[rows] = pca.residual(inputs[rows, :], x[rows, :])
-    return to_host(found)
+    def refitted(self, inputs: Array, outputs: Array, ridge: float) -> Fitted:
+        """The record after a fit of the readouts to all samples learned so far and these, at once."""
+        rows = self.rows.appended(*self.latent_pairs(inputs, outputs), forgetting=1.0)
+        x, y, weights = rows.joined()
+        ensemble = batch_refit(self.ensemble, rows, ridge=ridge)
+        learned = {"x": x, "y": y, "weights": weights, "ridge": ridge, "adaptation": None, "n_adapted": 0}
+        return replace(self, ensemble=ensemble, state=self.state + 1, **learned)

@@ -15,39 +15,30 @@ there on.
 from __future__ import annotations
 
 import math
-import os
-import warnings
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.exceptions import NotFittedError
+from sklearn.base import clone
 
 from pcarann.backend.arrays import Array, Place, largest, place_of
 from pcarann.backend.locking import writing
 from pcarann.ensemble.members import Member
 from pcarann.fitted import Fitted
 from pcarann.operator import PCARaNN
-from pcarann.uncertainty.conformal import (
-    RELATIVE_FLOOR,
-    Band,
-    Calibration,
-    Method,
-    check_level,
-    nonconformity_scores,
-    samples_needed,
-    total_spread,
-)
+from pcarann.surrogate import Surrogate
+from pcarann.uncertainty.bands import Block
+from pcarann.uncertainty.conformal import Calibration
 from pcarann.uncertainty.fit_report import FitReport
-from pcarann.validation import check_count, check_fields, check_pair_lengths
+from pcarann.validation import check_count, check_fields, warn_user
 
 __all__ = ["Marching"]
 
 
-class Marching(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class Marching(Surrogate):
     """Surrogate of a flow: a `PCARaNN` of one step, rolled out from the last snapshots given.
 
     Inputs are (samples, times, *grid) and outputs the following snapshots, (samples, later times, *grid), equally
@@ -83,8 +74,9 @@ class Marching(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         with writing(self):
             starts, ends = self._pairs(X, y, self.step)
             model: PCARaNN = clone(self.model) if self.model is not None else PCARaNN()
-            together = int(starts.shape[0]) // int(np.shape(y)[0])
-            self._marched = Marched(model._fit(starts, ends, together), int(self.step), int(np.shape(y)[1]))
+            samples, window = (int(n) for n in np.shape(y)[:2])
+            model.fit(starts, ends, together=int(starts.shape[0]) // samples)
+            self._marched = Marched(model, int(self.step), window)
         return self
 
     @property
@@ -100,63 +92,6 @@ class Marching(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """What the fit of one step is worth, on trajectories left out of it; a roll-out adds such errors up."""
         return self.model_.fit_report_
 
-    def predict(self, X: Array, return_std: bool = False) -> Any:
-        """Predict the later snapshots; with the standard deviation over the members if asked."""
-        marched = self._require_marched()
-        fitted = marched.fitted
-        mean, std, beyond = self._mean_and_std(X, marched, fitted)
-        found = [place_of(X).put(fitted.handed(part)) for part in (mean, total_spread(std, beyond))]
-        return (found[0], found[1]) if return_std else found[0]
-
-    def _spread_parts(self, X: Array) -> tuple[Array, Array, Array | None]:
-        """μ, the members' σ alone, and the δ of trajectories that leave the training data (None where none does)."""
-        marched = self._require_marched()
-        fitted = marched.fitted
-        parts = self._mean_and_std(X, marched, fitted)
-        mean, std, beyond = (None if part is None else place_of(X).put(fitted.handed(part)) for part in parts)
-        return mean, std, beyond
-
-    def calibrate(self, X: Array, y: Array) -> Marching:
-        """Calibrate intervals of the whole window on samples that were used for nothing else."""
-        with writing(self):
-            marched = self._require_marched()
-            fitted = marched.fitted
-            mean, std, beyond = self._mean_and_std(X, marched, fitted)
-            place = place_of(mean)
-            xp = place.xp
-            truth = fitted.outputs(check_fields(y, "y", place, grid=tuple(mean.shape[1:]))[0])
-            check_pair_lengths(mean, truth)
-            floor = max(RELATIVE_FLOOR * float(xp.sqrt(xp.mean(truth**2))), np.finfo(float).tiny)
-            flat = [None if part is None else xp.reshape(part, tuple(truth.shape)) for part in (mean, std, beyond)]
-            scores = nonconformity_scores(flat[0], flat[1], truth, floor, flat[2])
-            self._marched = replace(marched, calibration=Calibration.of(scores, floor), calibrated=fitted.state)
-        return self
-
-    def predict_interval(self, X: Array, alpha: float = 0.05, method: Method = "sample") -> Band:
-        """Predict the later snapshots with intervals of level 1 − alpha."""
-        check_level(alpha, method)
-        marched = self._require_marched()
-        calibration = marched.calibration
-        if calibration is None:
-            raise NotFittedError("This Marching has no calibration: call calibrate(X, y) before predict_interval.")
-        if marched.stale:
-            raise NotFittedError(
-                "The calibration is stale, since partial_fit changed the model after it: call calibrate(X, y) again."
-            )
-        fitted = marched.fitted
-        mean, std, beyond = self._mean_and_std(X, marched, fitted)
-        quantile = calibration.quantile(alpha, method)
-        if quantile == math.inf:
-            needed = samples_needed(alpha, math.prod(mean.shape[1:]), method)
-            warnings.warn(
-                f"{calibration.n_samples} calibration samples are too few for alpha={alpha} with method={method!r}: "
-                f"{needed} are needed. Intervals are infinite.",
-                stacklevel=2,
-            )
-        half = calibration.half_width(std, quantile, beyond)
-        fields = (mean, total_spread(std, beyond), mean - half, mean + half)
-        return Band(*(place_of(X).put(fitted.handed(part)) for part in fields))
-
     def partial_fit(self, X: Array, y: Array) -> Marching:
         """Adapt the step to the pairs of new trajectories; the calibration no longer holds then."""
         with writing(self):
@@ -168,26 +103,26 @@ class Marching(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             self._marched = replace(marched, model=model.partial_fit(starts, ends))
         return self
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file, atomically; `pcarann.load` reads it back."""
-        from pcarann.storage.container import save
-
-        self._require_marched()
-        save(self, path)
-
-    score = PCARaNN.score
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_marched")
-
-    def _require_marched(self) -> Marched:
+    @property
+    def fitted_(self) -> Flow:
+        """What the roll-out is at this moment"""
         if not hasattr(self, "_marched"):
-            raise NotFittedError("This Marching is not fitted yet: call fit(X, y) first.")
+            raise AttributeError("fitted_ exists after fit only: this Marching is not fitted yet.")
         marched: Marched = self._marched
-        return marched
+        return Flow(marched.model.fitted_, marched.step, marched.window, marched.calibration, marched.calibrated)
 
-    def _require_fitted(self) -> Fitted:
-        return self._require_marched().fitted
+    def _blocks(self, X: Array, fitted: Flow) -> tuple[int, Iterable[Block]]:
+        given = fitted.given(X)
+        mean, std = fitted.mean_and_std(given)
+        beyond, said = fitted.surveyed(given, mean)
+        if said:
+            warn_user(said)
+        samples = int(mean.shape[0])
+        flat = [None if part is None else fitted.place.xp.reshape(part, (samples, -1)) for part in (mean, std, beyond)]
+        return samples, [(slice(0, samples), flat[0], flat[1], flat[2])]
+
+    def _calibrated(self, calibration: Calibration, state: int) -> None:
+        self._marched = replace(self._marched, calibration=calibration, calibrated=state)
 
     def _pairs(self, X: Array, y: Array, step: int) -> tuple[Array, Array]:
         """All (u(t), u(t + s)) of the trajectories, (samples × pairs, *grid) each."""
@@ -211,27 +146,6 @@ class Marching(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         starts, ends = whole[:, : whole.shape[1] - step, ...], whole[:, step:, ...]
         return place.xp.reshape(starts, (-1, *grid)), place.xp.reshape(ends, (-1, *grid))
 
-    def _mean_and_std(self, X: Array, marched: Marched, fitted: Fitted) -> tuple[Array, Array, Array | None]:
-        """Mean and deviation over the members' trajectories, (samples, later times, *grid), and δ, in units inside."""
-        place, grid = fitted.ensemble.place, fitted.ensemble.output_pca.grid
-        snapshots = _trajectories(X, "X", place)
-        if snapshots.shape[1] < marched.step:
-            raise ValueError(
-                f"X must be (samples, times, *grid) with {marched.step} snapshots or more, "
-                f"found {tuple(snapshots.shape)}."
-            )
-        last = range(snapshots.shape[1] - marched.step, snapshots.shape[1])
-        given = [check_fields(snapshots[:, t, ...], "X", place, grid=grid)[0] for t in last]
-        xp = place.xp
-        fields = xp.stack([marched.rolled_out(given, member, fitted) for member in fitted.ensemble.members])
-        mean = xp.mean(fields, axis=0)
-        std = xp.std(fields, axis=0, correction=1) if fields.shape[0] > 1 else xp.zeros_like(mean)
-        beyond, said = marched.surveyed(given, mean, fitted)
-        if said:
-            warnings.warn(said, stacklevel=3)
-        shape = (*mean.shape[:2], *grid)
-        return xp.reshape(mean, shape), xp.reshape(std, shape), None if beyond is None else xp.reshape(beyond, shape)
-
 
 @dataclass(frozen=True)
 class Marched:
@@ -246,28 +160,76 @@ class Marched:
     calibrated: int = 0
     """The state of the model that the calibration belongs to"""
 
-    @property
-    def fitted(self) -> Fitted:
-        """What the model of one step is at this moment."""
-        return self.model._require_fitted()
+
+@dataclass(frozen=True)
+class Flow:
+    """One state of the surrogate of a step, and how it is rolled out."""
+
+    model: Fitted
+    step: int
+    window: int
+    calibration: Calibration | None
+    calibrated: int
 
     @property
-    def stale(self) -> bool:
-        """Whether the model was changed after the calibration."""
-        return self.calibration is not None and self.calibrated != self.fitted.state
+    def place(self) -> Place:
+        """Where all arrays are"""
+        return self.model.place
 
-    def rolled_out(self, given: list[Array], member: Member, fitted: Fitted) -> Array:
+    @property
+    def output_grid(self) -> tuple[int, ...]:
+        """Shape of what is predicted, (later times, *grid)"""
+        return (self.window, *self.model.output_grid)
+
+    @property
+    def output_size(self) -> float:
+        """Root mean square of the values of the training snapshots"""
+        return self.model.output_size
+
+    @property
+    def state(self) -> int:
+        """Counts the changes of the step"""
+        return self.model.state
+
+    def outputs(self, fields: Array) -> Array:
+        """Outputs as they were handed in, to the units inside."""
+        return self.model.outputs(fields)
+
+    def handed(self, fields: Array) -> Array:
+        """Outputs in the units inside, to those that are handed out."""
+        return self.model.handed(fields)
+
+    def given(self, X: Array) -> list[Array]:
+        """The last snapshots of X, as many as a step needs, (samples, values) each, or a refusal."""
+        snapshots = _trajectories(X, "X", self.place)
+        if snapshots.shape[1] < self.step:
+            raise ValueError(
+                f"X must be (samples, times, *grid) with {self.step} snapshots or more, found {tuple(snapshots.shape)}."
+            )
+        last = range(snapshots.shape[1] - self.step, snapshots.shape[1])
+        grid = self.model.output_grid
+        return [check_fields(snapshots[:, t, ...], "X", self.place, grid=grid)[0] for t in last]
+
+    def mean_and_std(self, given: list[Array]) -> tuple[Array, Array]:
+        """Mean and deviation over the members' trajectories, (samples, later times, values), in units inside."""
+        xp = self.place.xp
+        fields = xp.stack([self.rolled_out(given, member) for member in self.model.ensemble.members])
+        mean = xp.mean(fields, axis=0)
+        return mean, xp.std(fields, axis=0, correction=1) if fields.shape[0] > 1 else xp.zeros_like(mean)
+
+    def rolled_out(self, given: list[Array], member: Member) -> Array:
         """A member's trajectory from the snapshots given, (samples, later times, values), in units inside."""
+        fitted = self.model
         alone = replace(fitted.ensemble, members=(member,))
         window, found = list(given), []
         for _ in range(self.window):
             found.append(alone.mean_fields(alone.orbit(fitted.inputs(window[-self.step]))))
             window.append(fitted.handed(found[-1]))
-        return fitted.ensemble.place.xp.stack(found, axis=1)
+        return self.place.xp.stack(found, axis=1)
 
-    def surveyed(self, given: list[Array], mean: Array, fitted: Fitted) -> tuple[Array | None, str | None]:
+    def surveyed(self, given: list[Array], mean: Array) -> tuple[Array | None, str | None]:
         """δ along the mean trajectory, growing from step to step, and what to say of where it leaves the data."""
-        place = fitted.ensemble.place
+        fitted, place = self.model, self.place
         if fitted.novelty_test is None or fitted.edge is None:
             return None, None
         window = [*given, *(fitted.handed(mean[:, t, :]) for t in range(self.window))]

@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pcarann.readout.recursive import Start
-from pcarann.readout.ridge import Criterion
+from pcarann.options import Adapt, Fields, Kernel, Refine, resolved
 from pcarann.symmetry.generators import Symmetry
 from pcarann.validation import check_choice, check_components, check_count, check_number, check_seed
 
@@ -25,94 +24,122 @@ class Settings:
     scales: Literal["refined", "energy", "gain"] | tuple[float, float]
     gains: tuple[float, float] | None
     """(g₁, g₂) where the scales are given as gains"""
-    ridge: float | Criterion | Literal["refined"]
-    regressor: Literal["random", "kernel"]
-    length: float | None
+    refine: Refine
+    """Of effect where the scales are refined"""
+    ridge: float | Literal["gcv", "refined"]
+    kernel: Kernel | None
+    """None for random layers"""
     linear: bool
-    channels: bool
     relevance: float | Literal["learned", "channels"] | Any
     """A power, "learned", "channels", or an array: weights of the latents or a metric on them"""
-    smoothing: float
     symmetry: Symmetry | None
-    refine_ridge: float
-    refine_start: Literal["scan", "energy"]
-    refine_members: int
-    adapt_ridge: float
-    adapt_start: Start
-    adapt_modes: int
-    forgetting: float
-    quadrature: tuple[Any, Any]
+    fields: Fields
+    adapt: Adapt
     seed: int
 
     @classmethod
     def of(cls, model: Any, seed: int | None = None) -> Settings:
         """Check every parameter, or refuse in one sentence; a seed that is known is not drawn again."""
-        widths, scales, quadrature = model.widths, model.scales, model.quadrature
+        widths = model.widths
         if not isinstance(widths, tuple | list | np.ndarray) or len(widths) != 2:
             raise ValueError(f"widths must be a pair (n₁, n₂), got {widths!r}.")
-        scales, gains = _check_scales(scales)
-        if quadrature is not None and (not isinstance(quadrature, tuple | list) or len(quadrature) != 2):
-            raise ValueError("quadrature must be None or a pair (input weights, output weights).")
-        symmetry = model.symmetry
-        if symmetry is not None and not isinstance(symmetry, Symmetry):
-            raise ValueError(f"symmetry must be None or a pcarann.Symmetry, got {symmetry!r}.")
-        if isinstance(model.ridge, str) and model.ridge == "loo" and symmetry is not None:
-            raise ValueError("ridge='loo' needs all rows at once, but copies under a symmetry are streamed: use 'gcv'.")
-        if isinstance(model.ridge, str) and model.ridge == "refined" and (gains or scales != "refined"):
-            raise ValueError("ridge='refined' is chosen together with the scales: it needs scales='refined'.")
-        if isinstance(model.ridge, str) and model.ridge == "refined" and model.regressor == "kernel":
-            raise ValueError("ridge='refined' belongs to random layers: with regressor='kernel' use 'gcv'.")
-        channels = _check_flag(model.channels, "channels")
-        if isinstance(model.relevance, str) and model.relevance == "channels" and not channels:
-            raise ValueError("relevance='channels' weighs the channels of the inputs: it needs channels=True.")
-        if model.smoothing and symmetry is not None:
-            raise ValueError("smoothing would break the symmetry at the ends of the grid: use one of the two.")
+        scales, gains, refine = _check_scales(model.scales)
+        kernel = _check_regressor(model.regressor)
         return cls(
             components=check_components(model.n_components),
             widths=(check_count(widths[0], "widths"), check_count(widths[1], "widths")),
             n_members=check_count(model.n_members, "n_members"),
             scales=scales,
             gains=gains,
-            ridge=_check_ridge(model.ridge, model.regressor),
-            regressor=check_choice(model.regressor, "regressor", ("random", "kernel")),
-            length=None if model.length is None else check_number(model.length, "length", above=0.0),
+            refine=refine,
+            ridge=_check_ridge(model.ridge, kernel),
+            kernel=kernel,
             linear=_check_flag(model.linear, "linear"),
-            channels=channels,
             relevance=_check_relevance(model.relevance),
-            smoothing=check_number(model.smoothing, "smoothing", least=0.0, most=1.0),
-            symmetry=symmetry,
-            refine_ridge=check_number(model.refine_ridge, "refine_ridge", above=0.0),
-            refine_start=check_choice(model.refine_start, "refine_start", ("scan", "energy")),
-            refine_members=check_count(model.refine_members, "refine_members"),
-            adapt_ridge=check_number(model.adapt_ridge, "adapt_ridge", above=0.0),
-            adapt_start=check_choice(model.adapt_start, "adapt_start", ("least-squares", "ridge")),
-            adapt_modes=check_count(model.adapt_modes, "adapt_modes", least=0),
-            forgetting=check_number(model.forgetting, "forgetting", above=0.0, most=1.0),
-            quadrature=(None, None) if quadrature is None else (quadrature[0], quadrature[1]),
+            symmetry=model.symmetry,
+            fields=_check_fields(model.fields),
+            adapt=_check_adapt(model.adapt),
             seed=check_seed(model.random_state) if seed is None else seed,
         )
 
+    @property
+    def refines(self) -> bool:
+        """Whether scales are to be refined"""
+        return self.scales == "refined" and self.kernel is None
 
-def _check_scales(value: Any) -> tuple[Any, tuple[float, float] | None]:
-    """Return "refined", "energy", a pair of scales, or "gain" with its gains."""
-    if isinstance(value, str) and value in ("refined", "energy"):
-        return value, None
+    def __post_init__(self) -> None:
+        """Refuse parameters that are sound alone, but not beside each other."""
+        if self.symmetry is not None and not isinstance(self.symmetry, Symmetry):
+            raise ValueError(f"symmetry must be None or a pcarann.Symmetry, got {self.symmetry!r}.")
+        if isinstance(self.ridge, str) and self.ridge == "refined" and self.scales != "refined":
+            raise ValueError("ridge='refined' is chosen together with the scales: it needs scales='refined'.")
+        if isinstance(self.ridge, str) and self.ridge == "refined" and self.kernel is not None:
+            raise ValueError("ridge='refined' belongs to random layers: with regressor='kernel' use 'gcv'.")
+        if isinstance(self.relevance, str) and self.relevance == "channels" and not self.fields.channels:
+            raise ValueError(
+                "relevance='channels' weighs the channels of the inputs: it needs fields=Fields(channels=True)."
+            )
+        if self.fields.smoothing and self.symmetry is not None:
+            raise ValueError("smoothing would break the symmetry at the ends of the grid: use one of the two.")
+
+
+def _check_scales(value: Any) -> tuple[Any, tuple[float, float] | None, Refine]:
+    """Return "refined", "energy", a pair of scales, or "gain" with its gains; and how they are refined."""
+    value = resolved("scales", value)
+    if isinstance(value, Refine):
+        ridge = check_number(value.ridge, "scales.ridge", above=0.0)
+        return "refined", None, Refine(ridge, check_choice(value.start, "scales.start", ("scan", "energy")))
+    if isinstance(value, str) and value == "energy":
+        return value, None, Refine()
     if isinstance(value, tuple | list | np.ndarray) and len(value) in (2, 3):
         pair = (check_number(value[-2], "scales", above=0), check_number(value[-1], "scales", above=0))
         if len(value) == 2:
-            return pair, None
+            return pair, None, Refine()
         if value[0] == "gain":
-            return "gain", pair
-    raise ValueError(f"scales must be 'refined', 'energy', a pair (r₁, r₂) or ('gain', g₁, g₂), got {value!r}.")
+            return "gain", pair, Refine()
+    raise ValueError(
+        f"scales must be 'refined', a Refine, 'energy', a pair (r₁, r₂) or ('gain', g₁, g₂), got {value!r}."
+    )
 
 
-def _check_ridge(value: Any, regressor: str) -> Any:
+def _check_regressor(value: Any) -> Kernel | None:
+    value = resolved("regressor", value)
+    if isinstance(value, Kernel):
+        return Kernel(None if value.length is None else check_number(value.length, "regressor.length", above=0.0))
+    if not isinstance(value, str) or value != "random":
+        raise ValueError(f"regressor must be 'random', 'kernel' or a Kernel, got {value!r}.")
+    return None
+
+
+def _check_adapt(value: Any) -> Adapt:
+    value = resolved("adapt", value)
+    if not isinstance(value, Adapt):
+        raise ValueError(f"adapt must be None or an Adapt, got {value!r}.")
+    return Adapt(
+        check_number(value.ridge, "adapt.ridge", above=0.0),
+        check_choice(value.start, "adapt.start", ("least-squares", "ridge")),
+        check_number(value.forgetting, "adapt.forgetting", above=0.0, most=1.0),
+    )
+
+
+def _check_fields(value: Any) -> Fields:
+    value = resolved("fields", value)
+    if not isinstance(value, Fields):
+        raise ValueError(f"fields must be None or a Fields, got {value!r}.")
+    quadrature = (None, None) if value.quadrature is None else value.quadrature
+    if not isinstance(quadrature, tuple | list) or len(quadrature) != 2:
+        raise ValueError("fields.quadrature must be None or a pair (input weights, output weights).")
+    smoothing = check_number(value.smoothing, "fields.smoothing", least=0.0, most=1.0)
+    return Fields(_check_flag(value.channels, "fields.channels"), smoothing, tuple(quadrature))
+
+
+def _check_ridge(value: Any, kernel: Kernel | None) -> Any:
     if value is None:
-        return "gcv" if regressor == "kernel" else 0.0
+        return 0.0 if kernel is None else "gcv"
     if isinstance(value, str):
-        if value in ("gcv", "loo", "refined"):
+        if value in ("gcv", "refined"):
             return value
-        raise ValueError(f"ridge must be None, a number of at least 0, 'gcv', 'loo' or 'refined', got {value!r}.")
+        raise ValueError(f"ridge must be None, a number of at least 0, 'gcv' or 'refined', got {value!r}.")
     return check_number(value, "ridge", least=0.0)
 
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import math
 import secrets
+import sys
+import warnings
+from collections.abc import Sized
 from numbers import Integral, Real
 from typing import Any
 
@@ -16,7 +19,16 @@ import numpy as np
 
 from pcarann.backend.arrays import Array, Place, largest, to_host
 
-__all__ = ["check_components", "check_fields", "check_number", "check_pair_lengths", "check_seed", "column_names"]
+__all__ = [
+    "check_components",
+    "check_fields",
+    "check_number",
+    "check_pair_lengths",
+    "check_seed",
+    "column_names",
+    "required",
+    "warn_user",
+]
 
 
 def check_fields(
@@ -58,12 +70,25 @@ def column_names(value: Any, grid: tuple[int, ...]) -> tuple[str, ...]:
     return tuple(str(name) for name in names)
 
 
-def check_pair_lengths(inputs: Array, outputs: Array) -> None:
+def required(y: Any) -> Any:
+    """Return the targets, or refuse where there are none."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None.")
+    return y
+
+
+def warn_user(message: str) -> None:
+    """Warn at the line that called into this package, however deep the cause lies."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("pcarann."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, stacklevel=level)
+
+
+def check_pair_lengths(inputs: Sized, outputs: Sized) -> None:
     """Refuse inputs and outputs of different length."""
-    if inputs.shape[0] != outputs.shape[0]:
-        raise ValueError(
-            f"X and y must have the same number of samples, found {inputs.shape[0]} and {outputs.shape[0]}."
-        )
+    if len(inputs) != len(outputs):
+        raise ValueError(f"X and y must have the same number of samples, found {len(inputs)} and {len(outputs)}.")
 
 
 def check_components(value: Any) -> tuple[int | float, int | float]:

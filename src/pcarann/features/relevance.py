@@ -25,22 +25,54 @@ the guard keeps those that help.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from pcarann.backend.arrays import Array, place_of
 from pcarann.backend.random import spread
 from pcarann.features.kernel import choose_length, matern52, median_distance, squared_distances
+from pcarann.latent.rows import TrainingRows
 from pcarann.latent.weighting import Weighting
 
-__all__ = ["channel_weights", "learned_metric", "power_weights", "whitening"]
+__all__ = ["channel_weights", "learned_metric", "power_weights", "weighting_of", "whitening"]
 
 POWER = 0.4
 _LEAST_SHARE = 1e-6  # of the largest slope, so that no channel is lost for good
 _ROUNDS = 12  # of the weights of channels, at most
+_ROWS = 3000  # from which a metric is learned, at most
 _POINTS = 300  # samples over which gradients are averaged
 # Of the samples: with a ridge nearer to the rounding of k the metric would be a matter of chance.
 _LEAST_RIDGE = 1e-10
 _OUTPUTS = 20  # leading output latents whose gradients count: they hold nearly all of the energy
+
+
+def weighting_of(rows: TrainingRows, wanted: Any, *, linear: bool, sizes: Callable[[], Sequence[int]]) -> Weighting:
+    """Relevance and linear term, from the inner samples and, for a learned metric, their copies.
+
+    `wanted` is a power, "learned", "channels" (of which `sizes` gives the latents), or an array.
+    """
+    x, _ = rows.inner
+    beside = whitening(x) if linear else None
+    if not isinstance(wanted, str):
+        return Weighting(_given(wanted, x), beside)
+    learned_from = rows.some_inner(_ROWS)
+    if wanted == "channels":
+        return Weighting(channel_weights(*learned_from, sizes=sizes()), beside)
+    metric = power_weights(learned_from[0], 0.0)
+    length, ridge, _ = choose_length(*learned_from, Weighting(metric))
+    return Weighting(learned_metric(*learned_from, metric, length=length, ridge=ridge), beside)
+
+
+def _given(wanted: Any, x: Array) -> Array | None:
+    """Weights by a power, or those of an array."""
+    if isinstance(wanted, float):
+        return power_weights(x, wanted) if wanted else None
+    if wanted.shape not in ((x.shape[1],), (x.shape[1], x.shape[1])):
+        raise ValueError(
+            f"relevance has shape {wanted.shape}, but the inputs have {x.shape[1]} latents: "
+            f"({x.shape[1]},) or ({x.shape[1]}, {x.shape[1]}) fits."
+        )
+    return place_of(x).put(wanted.copy())
 
 
 def power_weights(x: Array, power: float) -> Array:

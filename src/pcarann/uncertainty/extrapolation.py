@@ -15,7 +15,8 @@ at p = 0.01, where chance alone may find them, to 1 at p = 0.0001.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from bisect import bisect_left
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -54,6 +55,21 @@ class Outside:
         # New in combination alone: inside in every respect that is known here, but for rounding.
         found = xp.where(self.distance <= _ROUNDING, 0.0, found)
         return xp.where(xp.isnan(found), math.inf, found)
+
+    def in_block(self, here: slice, mean: Array, edge: Array, mirrored: Array, spread: Array) -> Array | None:
+        """δ of a block of all inputs, 0 for those inside; None where all are."""
+        place = place_of(mean)
+        mine = list(range(bisect_left(self.rows, here.start), bisect_left(self.rows, here.stop)))
+        if not mine:
+            return None
+        parts = {name: taken(getattr(self, name), mine) for name in ("share", "distance", "certainty")}
+        local = [self.rows[i] - here.start for i in mine]
+        some = replace(self, **parts)
+        found = some.possible_error(taken(mean, local), taken(edge, mine), taken(mirrored, mine), spread)
+        # Row i of what was found, or the row of zeros behind it.
+        at = {row: i for i, row in enumerate(local)}
+        with_zeros = place.xp.concat([found, place.zeros(1, found.shape[1])], axis=0)
+        return taken(with_zeros, [at.get(i, len(local)) for i in range(int(mean.shape[0]))])
 
 
 @dataclass(frozen=True)

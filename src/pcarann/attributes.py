@@ -1,0 +1,116 @@
+"""What a fit found, as attributes that end in an underscore."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pcarann.ensemble.members import Ensemble, KernelMap, RandomMap
+from pcarann.features.refine import Refinement
+from pcarann.fitted import Fitted
+from pcarann.latent.pca import PCA
+from pcarann.latent.sensitivity import Sensitivity
+from pcarann.uncertainty.fit_report import FitReport
+
+__all__ = ["FittedAttributes"]
+
+
+class FittedAttributes:
+    """Attributes of an estimator that keeps its record as `_fitted`."""
+
+    _fitted: Fitted
+
+    @property
+    def fitted_(self) -> Fitted:
+        """All that the fit found, in one record"""
+        return self._found("fitted_")
+
+    @property
+    def ensemble_(self) -> Ensemble:
+        """The fitted surrogate."""
+        return self._found("ensemble_").ensemble
+
+    @property
+    def input_pca_(self) -> PCA:
+        """F_A, the PCA of the inputs."""
+        return self._found("input_pca_").ensemble.input_pca
+
+    @property
+    def output_pca_(self) -> PCA:
+        """G_U, the PCA of the outputs."""
+        return self._found("output_pca_").ensemble.output_pca
+
+    @property
+    def fit_report_(self) -> FitReport:
+        """What the fit is worth on samples that were left out of it; print it."""
+        found = self._found("fit_report_").report
+        if found is None:
+            raise AttributeError(
+                "fit_report_: this model was saved by an older pcarann, which made no report: fit again."
+            )
+        return found
+
+    @property
+    def scales_(self) -> tuple[float, float]:
+        """(r₁, r₂) in use."""
+        first, second = self._random_map("scales_").scales
+        return first / self._found("scales_").units.inputs, second
+
+    @property
+    def energy_scales_(self) -> tuple[float, float]:
+        """(r̄₁, r̄₂), from which `log_offsets_` count: by energy matching, or the middle of its bounds before a scan."""
+        self._random_map("energy_scales_")
+        found = self._found("energy_scales_").energy_scales
+        assert found is not None
+        return found[0] / self._found("energy_scales_").units.inputs, found[1]
+
+    @property
+    def log_offsets_(self) -> tuple[float, float]:
+        """η* = log(r / r̄)."""
+        first, second = np.log(self.scales_) - np.log(self.energy_scales_)
+        return float(first), float(second)
+
+    @property
+    def ridge_(self) -> float:
+        """λ of the readouts, given or chosen."""
+        return self._found("ridge_").ridge
+
+    @property
+    def length_(self) -> float:
+        """Length of the kernel, in medians of the distance, given or chosen."""
+        found = self._found("length_").feature_map
+        if not isinstance(found, KernelMap):
+            raise AttributeError("length_ belongs to regressor='kernel'; random layers have scales_.")
+        return found.length
+
+    @property
+    def sensitivity_(self) -> Sensitivity:
+        """What of an input counts, by latent, channel and point; print it, or `draw` it."""
+        fitted = self._found("sensitivity_")
+        pca, weighting = fitted.ensemble.input_pca, fitted.feature_map.weighting
+        return Sensitivity.of(pca, weighting, fitted.training_x, channels=fitted.channels)
+
+    @property
+    def refinement_(self) -> Refinement | None:
+        """What the refinement did; None where the scales were not refined."""
+        return self._found("refinement_").refinement
+
+    @property
+    def fit_seconds_(self) -> dict[str, float]:
+        """Wall-clock seconds of `fit`, by stage."""
+        return dict(self._found("fit_seconds_").seconds)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Values of one input field."""
+        return int(self._found("n_features_in_").ensemble.input_pca.mean.shape[0])
+
+    def _found(self, name: str) -> Fitted:
+        if not hasattr(self, "_fitted"):
+            raise AttributeError(f"{name} exists after fit only: this {type(self).__name__} is not fitted yet.")
+        return self._fitted
+
+    def _random_map(self, name: str) -> RandomMap:
+        found = self._found(name).feature_map
+        if not isinstance(found, RandomMap):
+            raise AttributeError(f"{name} belongs to regressor='random'; a kernel has length_.")
+        return found

@@ -1,0 +1,109 @@
+"""Options that belong together, as small frozen objects: what few users set stays out of the way of what most do.
+
+    PCARaNN(scales=Refine(ridge=1e-6), regressor=Kernel(length=4.0), fields=Fields(channels=True), adapt=Adapt(ridge=0.1))
+
+Words and None stand for the objects with their defaults: scales="refined" is Refine(), regressor="kernel" is Kernel(),
+fields=None is Fields() and adapt=None is Adapt(). `set_params(adapt__ridge=1e-3)` replaces one option of an object, so
+that a search over a grid of parameters reaches each of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Literal
+
+__all__ = ["Adapt", "Fields", "Kernel", "Refine", "resolved", "with_option"]
+
+Start = Literal["least-squares", "ridge"]
+
+
+class _Options:
+    """What scikit-learn asks of a parameter that has parameters of its own."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The options by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+
+    def __sklearn_clone__(self) -> _Options:
+        return self
+
+
+@dataclass(frozen=True)
+class Refine(_Options):
+    """How the scales of the random layers are refined on a validation loss."""
+
+    ridge: float = 1e-4
+    """λ inside the validation loss"""
+    start: Literal["scan", "energy"] = "scan"
+    """The best point of a coarse scan; or the energy-matched scales as in the paper, which depend on the unit of the
+    outputs, and from which the refinement may not leave a poor basin"""
+
+
+@dataclass(frozen=True)
+class Kernel(_Options):
+    """A Matérn kernel on the latents in the place of random layers: the limit of many features."""
+
+    length: float | None = None
+    """In medians of the distance between training latents; None chooses it together with the ridge"""
+
+
+@dataclass(frozen=True)
+class Adapt(_Options):
+    """How `partial_fit` takes new samples in."""
+
+    ridge: float = 1e-2
+    """λ of the recursion. Another one than before is used for all samples, those taken in earlier too"""
+    start: Start = "least-squares"
+    """What it departs from: the fitted readout (the paper's), or the ridge solution of the training data, with which
+    it equals a ridge refit on all data"""
+    forgetting: float = 1.0
+    """Factor in (0, 1] by which all earlier samples are discounted for each new one; 1 forgets nothing"""
+
+
+@dataclass(frozen=True, eq=False)
+class Fields(_Options):
+    """How fields are read."""
+
+    channels: bool = False
+    """Whether the first axis of an input counts channels, such as snapshots or coefficient fields: each then has a PCA
+    of its own, with `n_components` modes"""
+    smoothing: float = 0.0
+    """Width of a Gaussian by which rough inputs are smoothed along the last two axes of their grid, as a share of the
+    axis; 0 leaves them as they are"""
+    quadrature: Any = None
+    """None, or a pair (input, output) of arrays or None: weights of the grid values in the inner product, so that modes
+    do not depend on where a mesh is fine. None for the inputs gives the columns of a table of parameters units of
+    their own (`pcarann.features.column_units`), and fields weights of 1"""
+
+
+_MEANT: dict[str, dict[Any, type[_Options]]] = {
+    "scales": {"refined": Refine},
+    "regressor": {"kernel": Kernel},
+    "fields": {None: Fields},
+    "adapt": {None: Adapt},
+}
+
+
+def resolved(name: str, value: Any) -> Any:
+    """Return the object that a word or None stands for, any other value as it is.
+
+    >>> resolved("regressor", "kernel")
+    Kernel(length=None)
+    """
+    known = _MEANT.get(name, {})
+    return known[value]() if (value is None or isinstance(value, str)) and value in known else value
+
+
+def with_option(name: str, value: Any, option: str, wanted: Any) -> Any:
+    """Return a parameter's object with one option replaced, or refuse.
+
+    >>> with_option("adapt", None, "ridge", 0.5)
+    Adapt(ridge=0.5, start='least-squares', forgetting=1.0)
+    """
+    known = resolved(name, value)
+    if not is_dataclass(known) or isinstance(known, type):
+        raise ValueError(f"Invalid parameter {name}__{option}: {name}={value!r} has no options.")
+    names = [field.name for field in fields(known)]
+    if option not in names:
+        raise ValueError(f"Invalid parameter {name}__{option}: {type(known).__name__} has {', '.join(names)}.")
+    return replace(known, **{option: wanted})

@@ -1,0 +1,150 @@
+"""What every surrogate does in the same way: predict, calibrate, give intervals, save.
+
+A surrogate is an estimator that holds one immutable record of what was fitted. A method that changes it builds a new
+record and publishes it with one assignment, so that a failed or interrupted call leaves the old model whole, and a
+prediction in another thread sees the old or the new one. All else is written against mean and spread of fields by
+blocks of samples (`pcarann.uncertainty.bands`), which each kind of surrogate gives in its own way.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import Any, Self
+
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import NotFittedError
+
+from pcarann.backend.arrays import Array, place_of, to_host
+from pcarann.backend.locking import writing
+from pcarann.options import with_option
+from pcarann.storage.container import write
+from pcarann.uncertainty.bands import Band, Block, Spread, Surrogated, band, calibration_of, gathered
+from pcarann.uncertainty.conformal import Calibration, Method, check_level
+from pcarann.validation import check_fields, check_pair_lengths, required
+
+__all__ = ["Surrogate", "checked_outputs"]
+
+
+class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A surrogate of fields, with intervals."""
+
+    @property
+    @abstractmethod
+    def fitted_(self) -> Surrogated:
+        """What the surrogate is at this moment; an AttributeError before `fit`."""
+
+    @abstractmethod
+    def _blocks(self, X: Array, fitted: Any) -> tuple[int, Iterable[Block]]:
+        """The number of samples, and μ, σ, δ of their outputs by blocks; a warning where they leave the data."""
+
+    @abstractmethod
+    def _calibrated(self, calibration: Calibration, state: int) -> None:
+        """Publish a calibration that belongs to a state."""
+
+    @abstractmethod
+    def _described(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The document and the arrays of a model file, all of one state."""
+
+    def predict(self, X: Array, return_std: bool = False) -> Any:
+        """Predict output fields, the mean over the members; with their standard deviation if asked.
+
+        Outside the training data the deviation counts what the prediction may be wrong by
+        (`pcarann.uncertainty.extrapolation`).
+        """
+        fitted = self._require_fitted()
+        if not return_std:
+            return _handed(X, fitted, self._mean(X, fitted))
+        found = self._spread(X, fitted)
+        return _handed(X, fitted, found.mean), _handed(X, fitted, found.std)
+
+    def predict_parts(self, X: Array) -> Spread:
+        """Predict with the members' deviation alone, and apart from it what leaving the training data adds."""
+        fitted = self._require_fitted()
+        found = self._spread(X, fitted)
+        beyond = None if found.beyond is None else _handed(X, fitted, found.beyond)
+        return Spread(_handed(X, fitted, found.mean), _handed(X, fitted, found.members), beyond)
+
+    def score(self, X: Array, y: Array, sample_weight: Array | None = None) -> float:
+        """R² of the prediction, all output values weighted by their variance."""
+        from sklearn.metrics import r2_score
+
+        found, truth = to_host(self.predict(X)), to_host(required(y))
+        flat = (found.shape[0], -1)
+        weights = None if sample_weight is None else to_host(sample_weight)
+        fields = (truth.reshape(flat), found.reshape(flat))
+        return float(r2_score(*fields, sample_weight=weights, multioutput="variance_weighted"))
+
+    def calibrate(self, X: Array, y: Array) -> Self:
+        """Calibrate intervals on samples that were used for nothing else; any level can be asked for afterwards."""
+        with writing(self):
+            fitted = self._require_fitted()
+            truth = checked_outputs(y, fitted)
+            samples, blocks = self._blocks(X, fitted)
+            check_pair_lengths(range(samples), truth)
+            self._calibrated(calibration_of(blocks, truth, fitted.output_size), fitted.state)
+        return self
+
+    def predict_interval(self, X: Array, alpha: float = 0.05, method: Method = "sample") -> Band:
+        """Predict fields with intervals of level 1 − alpha.
+
+        What each method guarantees stands in `pcarann.uncertainty.conformal`.
+        """
+        fitted = self._require_fitted()
+        check_level(alpha, method)
+        if fitted.calibration is None:
+            name = type(self).__name__
+            raise NotFittedError(f"This {name} has no calibration: call calibrate(X, y) before predict_interval.")
+        if fitted.calibrated != fitted.state:
+            raise NotFittedError(
+                "The calibration is stale, since partial_fit changed the model after it: call calibrate(X, y) again."
+            )
+        found = band(fitted.calibration, self._spread(X, fitted), alpha, method)
+        return Band(*(_handed(X, fitted, part) for part in (found.mean, found.std, found.lower, found.upper)))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one file, atomically; `pcarann.load` reads it back."""
+        self._require_fitted()
+        write(path, *self._described())
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, those of an object by two underscores: `set_params(adapt__ridge=1e-3)`."""
+        whole = {name: value for name, value in params.items() if "__" not in name}
+        for name, value in params.items():
+            group, _, option = name.partition("__")
+            if option and not hasattr(getattr(self, group, None), "set_params"):
+                whole[group] = with_option(group, whole.get(group, getattr(self, group, None)), option, value)
+            elif option:
+                whole[name] = value
+        found: Self = super().set_params(**whole)
+        return found
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "fitted_")
+
+    def _require_fitted(self) -> Any:
+        if not hasattr(self, "fitted_"):
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit(X, y) first.")
+        return self.fitted_
+
+    def _mean(self, X: Array, fitted: Any) -> Array:
+        return self._spread(X, fitted).mean
+
+    def _spread(self, X: Array, fitted: Surrogated) -> Spread:
+        samples, blocks = self._blocks(X, fitted)
+        return gathered(blocks, samples, math.prod(fitted.output_grid), fitted.place)
+
+
+def checked_outputs(y: Any, fitted: Surrogated) -> Array:
+    """True outputs of a user in the units inside, (samples, values), or a refusal."""
+    grid = fitted.output_grid
+    return fitted.outputs(check_fields(required(y), "y", fitted.place, grid=grid, scalar=not grid)[0])
+
+
+def _handed(X: Array, fitted: Surrogated, fields: Array) -> Array:
+    """(samples, values) outputs on their grid and in their unit, as the kind of array that the user handed in."""
+    place = place_of(X)
+    fields = place.put(fitted.handed(fields))
+    return place.xp.reshape(fields, (fields.shape[0], *fitted.output_grid))

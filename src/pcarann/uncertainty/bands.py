@@ -1,0 +1,122 @@
+"""Calibration and intervals of any surrogate that gives mean and spread of its fields by blocks of samples.
+
+    (rows, μ, σ, δ)        δ: a possible error outside the training data, None inside
+
+A calibration belongs to one state of a surrogate: once the readouts have changed, it is stale.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from pcarann.backend.arrays import Array, Place, place_of
+from pcarann.uncertainty.conformal import RELATIVE_FLOOR, Calibration, Method, nonconformity_scores, samples_needed
+from pcarann.validation import warn_user
+
+__all__ = ["Band", "Block", "Spread", "Surrogated", "band", "calibration_of", "gathered"]
+
+Block = tuple[slice, Array, Array, Array | None]
+"""Which samples, and μ, σ, δ of them, (samples, values) each"""
+
+
+class Surrogated(Protocol):
+    """What a surrogate is at one moment: fields that it predicts, their units, and the calibration that it has."""
+
+    @property
+    def place(self) -> Place:
+        """Where its arrays are"""
+
+    @property
+    def output_grid(self) -> tuple[int, ...]:
+        """Shape of one predicted field"""
+
+    @property
+    def output_size(self) -> float:
+        """Root mean square of the output values of the training set"""
+
+    @property
+    def state(self) -> int:
+        """Counts the changes of the readouts"""
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """The last one"""
+
+    @property
+    def calibrated(self) -> int:
+        """The state that the calibration belongs to"""
+
+    def outputs(self, fields: Array) -> Array:
+        """(samples, values) outputs as they were handed in, to the units inside."""
+
+    def handed(self, fields: Array) -> Array:
+        """(samples, values) outputs in the units inside, to those that are handed out."""
+
+
+@dataclass(frozen=True)
+class Band:
+    """A prediction with its interval, each array shaped (samples, *grid)."""
+
+    mean: Array
+    std: Array
+    lower: Array
+    upper: Array
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A prediction and what it may be wrong by, (samples, values) each."""
+
+    mean: Array
+    """μ"""
+    members: Array
+    """σ, the deviation of the members"""
+    beyond: Array | None
+    """δ, where inputs lie outside the training data"""
+
+    @property
+    def std(self) -> Array:
+        """√(σ² + δ²), where there is a δ"""
+        return self.members if self.beyond is None else place_of(self.members).xp.hypot(self.members, self.beyond)
+
+
+def gathered(blocks: Iterable[Block], samples: int, values: int, place: Place) -> Spread:
+    """All blocks, one after another."""
+    mean, std, found = place.empty(samples, values), place.empty(samples, values), []
+    for rows, block_mean, block_std, beyond in blocks:
+        mean[rows, :], std[rows, :] = block_mean, block_std
+        if beyond is not None:
+            found.append((rows, beyond))
+    if not found:
+        return Spread(mean, std, None)
+    whole = place.zeros(samples, values)
+    for rows, beyond in found:
+        whole[rows, :] = beyond
+    return Spread(mean, std, whole)
+
+
+def calibration_of(blocks: Iterable[Block], truth: Array, size: float) -> Calibration:
+    """Score true (samples, values) fields, which have about this size."""
+    floor = max(RELATIVE_FLOOR * size, np.finfo(float).tiny)
+    scores = place_of(truth).empty(*truth.shape)
+    for rows, mean, std, beyond in blocks:
+        scores[rows, :] = nonconformity_scores(mean, std, truth[rows, :], floor, beyond)
+    return Calibration.of(scores, floor)
+
+
+def band(calibration: Calibration, found: Spread, alpha: float, method: Method) -> Band:
+    """The interval of level 1 − α around a prediction; infinite, with a warning, where samples are too few for α."""
+    quantile = calibration.quantile(alpha, method)
+    if quantile == math.inf:
+        needed = samples_needed(alpha, calibration.points, method)
+        warn_user(
+            f"{calibration.n_samples} calibration samples are too few for alpha={alpha} with method={method!r}: "
+            f"{needed} are needed. Intervals are infinite."
+        )
+    half = calibration.half_width(found.members, quantile, found.beyond)
+    return Band(found.mean, found.std, found.mean - half, found.mean + half)

@@ -1,0 +1,104 @@
+"""How inputs are looked at, so that they can be compared with the training data.
+
+Channel by channel, by the leading modes of each: latents, their distance from the centre in units of their spread, and
+what the modes miss; and, where the inputs are columns of a table or channels of one value, these by name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pcarann.backend.arrays import Array, cuts, place_of, to_host
+from pcarann.latent.channels import channel_sizes
+from pcarann.latent.crossfit import LeftOut
+from pcarann.latent.pca import PCA
+from pcarann.uncertainty.novelty import Names, Sight, Values, latent_parts
+
+__all__ = ["View", "view_of"]
+
+_MOST_CHANNELS = 64  # along the first axis of an input
+_MOST_COLUMNS = 256  # values along one axis that are looked at one by one
+_ROWS = 128  # fields at a time whose residual is measured: of large ones no whole copy is made
+
+
+@dataclass(frozen=True)
+class View:
+    """How inputs are looked at: channel by channel, the leading modes of each, and columns by name."""
+
+    sizes: tuple[int, ...]
+    """Latents of each channel"""
+    modes: tuple[int, ...]
+    """Leading ones of them that are looked at"""
+    names: tuple[str, ...]
+    """Of the columns, or of the channels"""
+    constant: tuple[int, ...] = ()
+    """Channels that are constant on their grid, each a column"""
+
+    def columns(self, inputs: Array, grid: tuple[int, ...]) -> Array:
+        """The columns of (samples, values) inputs, (samples, columns)."""
+        if self.constant:
+            size = int(inputs.shape[1]) // grid[0]
+            return place_of(inputs).xp.stack([inputs[:, c * size] for c in self.constant], axis=1)
+        single = len(grid) == 1 and grid[0] <= _MOST_COLUMNS
+        return inputs if single else inputs[:, :0]
+
+    def all_names(self, unit: float) -> Names:
+        """Names in the order of columns and channels, for inputs that were divided by a unit."""
+        columns = tuple(self.names[c] for c in self.constant) if self.constant else self.names
+        return Names(columns, self.names, unit)
+
+    def sight(self, pca: PCA, samples: int, inputs: Array, x: Array) -> Sight:
+        """What is seen of (samples, values) inputs with latents x, in units of the spread that a PCA of so many had."""
+        spread = pca.singular_values / samples**0.5
+        spread = place_of(x).xp.where(spread > 0, spread, 1.0)
+        residual, distance, kept = [], [], []
+        size = int(pca.mean.shape[0]) // len(self.sizes)
+        for c, where in enumerate(latent_parts(self.sizes)):
+            values, seen = slice(c * size, (c + 1) * size), slice(where.start, where.start + self.modes[c])
+            residual.append(_residuals(_part(pca, values, seen), inputs[:, values], x[:, seen]))
+            kept.append(to_host(x[:, seen]))
+            distance.append(np.sqrt(((kept[-1] / to_host(spread[seen])) ** 2).sum(axis=1)))
+        columns = to_host(self.columns(inputs, pca.grid))
+        parts = latent_parts(self.modes)
+        return Sight(np.concatenate(kept, axis=1), np.stack(distance, 1), np.stack(residual, 1), columns, parts)
+
+
+def view_of(pca: PCA, channels: int, folds: list[list[LeftOut]], names: Sequence[str], inputs: Array) -> View:
+    """How inputs like these are to be looked at."""
+    sizes = tuple(channel_sizes(pca)) if channels > 1 else (pca.n_components,)
+    ranks = [min((one.x.shape[1] for one in part), default=size) for size, part in zip(sizes, folds, strict=False)]
+    modes = tuple(min(pair) for pair in zip(sizes, ranks or sizes, strict=True))
+    leading = pca.grid[0] if len(pca.grid) > 1 and pca.grid[0] <= _MOST_CHANNELS else 0
+    constant = tuple(c for c in range(leading) if _is_constant(inputs, c, leading))
+    if channels > 1 or constant:
+        count = max(channels, leading)
+        return View(sizes, modes, tuple(names) or tuple(f"channel {c}" for c in range(count)), constant)
+    return View(sizes, modes, tuple(names) or tuple(f"column {j}" for j in range(min(math.prod(pca.grid), _MOST_COLUMNS))))
+
+
+def _is_constant(inputs: Array, channel: int, channels: int) -> bool:
+    """Whether a channel has one value on all of its grid, in every sample."""
+    xp = place_of(inputs).xp
+    size = int(inputs.shape[1]) // channels
+    part = inputs[:, channel * size : (channel + 1) * size]
+    apart = float(xp.max(xp.abs(part - part[:, :1])))
+    return apart <= 1e-12 * float(xp.max(xp.abs(part)))
+
+
+def _part(pca: PCA, values: slice, latents: slice) -> PCA:
+    """A PCA of some values by some modes, as far as `residual` needs it."""
+    weights = None if pca.weights is None else pca.weights[values]
+    return replace(pca, mean=pca.mean[values], modes=pca.modes[latents, values], weights=weights)
+
+
+def _residuals(pca: PCA, inputs: Array, x: Array) -> Values:
+    """What the modes miss of inputs, (samples,), on the host."""
+    place = place_of(x)
+    found = place.empty(x.shape[0])
+    for rows in cuts(int(x.shape[0]), _ROWS if place.on_host else int(x.shape[0])):
+        found[rows] = pca.residual(inputs[rows, :], x[rows, :])
+    return to_host(found)
