@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from pcarann.backend.arrays import Array, cuts, place_of, taken, to_host, with_zero_columns
+from pcarann.backend.arrays import Array, cuts, place_of, taken, to_host
 from pcarann.ensemble.members import Ensemble, KernelMap, RandomMap, padded
-from pcarann.extension import extended
 from pcarann.features.refine import Refinement
 from pcarann.latent.pca import PCA
 from pcarann.latent.smoothing import Smoothing
@@ -276,23 +275,6 @@ class Fitted:
         # Copies beside their sample: a row's age, which forgetting counts, then does not depend on the block's length.
         first, second = (xp.reshape(xp.stack(rows, axis=1), (-1, rows[0].shape[1])) for rows in (x, y))
         return first, second
-
-    def extended(self, outputs: Array, most: int) -> Fitted:
-        """The same model on an output basis that has grown for new (samples, values) outputs, by `most` at most."""
-        ensemble, group = self.ensemble, self.ensemble.group
-        if group is not None and len(self.copied) > 1:  # each once more, moved by one element
-            moved = [group.move_outputs(outputs[i :: len(self.copied), :], g) for i, g in enumerate(self.copied)]
-            outputs = ensemble.place.xp.concat([outputs, *moved], axis=0)
-        pca = extended(ensemble.output_pca, outputs, most, self.pca_samples)
-        count = pca.n_components - ensemble.output_pca.n_components
-        if not count:
-            return self
-        return replace(
-            self,
-            ensemble=ensemble.widened(pca),
-            y=with_zero_columns(self.y, count),
-            adaptation=None if self.adaptation is None else self.adaptation.widened(count),
-        )
 
 
 def _possible_error(

@@ -22,7 +22,7 @@ from pcarann.ensemble.members import Ensemble, KernelMap, RandomMap, Tick, fit_m
 from pcarann.features.column_units import column_weights
 from pcarann.features.kernel import choose_length
 from pcarann.features.random_layers import HiddenLayers, anchor_features
-from pcarann.features.refine import JointLoss, Refinement, ValidationLoss, refine_scales
+from pcarann.features.refine import Refinement, ValidationLoss, refine_scales
 from pcarann.features.relevance import channel_weights, learned_metric, power_weights, whitening
 from pcarann.features.scales import energy_matched_scales, gain_scales
 from pcarann.fitted import Fitted
@@ -404,14 +404,11 @@ def _refine(
     energy_scales: tuple[float, float],
     tick: Tick,
 ) -> Refinement:
-    """Refine the scales on member 0, the representative, or on several, with anchors from the inner samples."""
-    losses = []
-    for member in range(settings.refine_members):
-        features, _ = anchor_features(replace(layers, member=member), x[:n_inner, :], energy_scales, weighting)
-        losses.append(ValidationLoss.of(features, x, y, n_inner=n_inner, ridge=settings.refine_ridge))
+    """Refine the scales on member 0, the representative, with anchors from the inner samples."""
+    features, _ = anchor_features(layers, x[:n_inner, :], energy_scales, weighting)
     with single_threaded(place_of(x), when=x.shape[0] * sum(settings.widths) < _SMALL):
         return refine_scales(
-            losses[0] if len(losses) == 1 else JointLoss(tuple(losses)),
+            ValidationLoss.of(features, x, y, n_inner=n_inner, ridge=settings.refine_ridge),
             start=settings.refine_start,
             with_ridge=settings.ridge == "refined",
             tick=lambda message: tick(message, 0, None),

@@ -78,9 +78,9 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Scales r₁, r₂ of the layers: chosen on a validation loss, by energy matching alone (the paper's rule, which
         depends on the unit of the outputs), given, or such that the arguments of tanh have root mean squares g₁ and g₂,
         which does not depend on the widths.
-    ridge : None, float, "gcv", "loo" or "refined"
+    ridge : None, float, "gcv" or "refined"
         λ of the final readout; 0 is least squares of minimum norm. Or chosen: in closed form, by generalised
-        cross-validation or by leaving one sample out, or on the validation loss together with the scales (`ridge_`).
+        cross-validation, or on the validation loss together with the scales (`ridge_`).
         None is 0 for random layers and "gcv" for a kernel, whose length is chosen together with it.
     regressor : "random" or "kernel"
         Random layers, or a Matérn kernel on the latents in their place: the limit of many features, and a good
@@ -96,8 +96,8 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         How much the input latents count. A power α means weights s_j^(−α), s_j being their spread: 0 takes them as
         they are, 1 whitens them, a negative power attends to the leading ones even more. "learned" finds a metric in
         which the directions that move the output count, "channels" a weight for each channel
-        (`pcarann.features.relevance`); `sensitivity_` shows what was found. An array gives weights (latent,) or a metric
-        (latent, latent).
+        (`pcarann.features.relevance`); `sensitivity_` shows what was found. An array gives weights (latent,) or a
+        metric (latent, latent).
     smoothing : float
         Width of a Gaussian by which rough inputs are smoothed along the last two axes of their grid, as a share of
         the axis; 0 leaves them as they are.
@@ -109,16 +109,11 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     refine_start : "scan" or "energy"
         Where the refinement starts: at the best point of a coarse scan, or at the energy-matched scales as in the
         paper, which depend on the unit of the outputs, and from which it may not leave a poor basin.
-    refine_members : int
-        Members over which the validation loss is averaged.
     adapt_ridge : float
         λ of `partial_fit`.
     adapt_start : "least-squares" or "ridge"
         What `partial_fit` departs from: the fitted readout (the paper's), or the ridge solution of the training
         data, with which it equals a ridge refit on all data.
-    adapt_modes : int
-        Output modes that one call of `partial_fit` may add where new outputs leave the span of the old ones
-        (`pcarann.extension`); 0 keeps the basis.
     forgetting : float
         Factor in (0, 1] by which `partial_fit` discounts all earlier samples for each new one; 1 forgets nothing.
     quadrature : None or pair (input, output) of arrays or None
@@ -164,10 +159,8 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         symmetry: Symmetry | None = None,
         refine_ridge: float = 1e-4,
         refine_start: Literal["scan", "energy"] = "scan",
-        refine_members: int = 1,
         adapt_ridge: float = 1e-2,
         adapt_start: Start = "least-squares",
-        adapt_modes: int = 0,
         forgetting: float = 1.0,
         quadrature: Any = None,
         random_state: Any = 0,
@@ -188,10 +181,8 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.symmetry = symmetry
         self.refine_ridge = refine_ridge
         self.refine_start = refine_start
-        self.refine_members = refine_members
         self.adapt_ridge = adapt_ridge
         self.adapt_start = adapt_start
-        self.adapt_modes = adapt_modes
         self.forgetting = forgetting
         self.quadrature = quadrature
         self.random_state = random_state
@@ -345,8 +336,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def partial_fit(self, X: Array, y: Array) -> PCARaNN:
         """Adapt the readout to new samples by recursive least squares; PCAs and random layers stay.
 
-        With `adapt_modes` the output PCA grows where the new outputs need it. Another `adapt_ridge` than before is used
-        for all samples, those taken in earlier too.
+        Another `adapt_ridge` than before is used for all samples, those taken in earlier too.
 
         On a model that is not fitted yet, this is `fit`.
         """
@@ -362,7 +352,6 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         outputs = self._outputs(y, fitted)
         inputs = self._look(X, fitted, stacklevel=4).inputs
         check_pair_lengths(inputs, outputs)
-        fitted = fitted.extended(outputs, settings.adapt_modes) if settings.adapt_modes else fitted
         ensemble = fitted.ensemble
         adaptation = fitted.adaptation
         if adaptation is None:

@@ -8,7 +8,6 @@ from typing import Any, Literal
 import numpy as np
 
 from pcarann.readout.recursive import Start
-from pcarann.readout.ridge import Criterion
 from pcarann.symmetry.generators import Symmetry
 from pcarann.validation import check_choice, check_components, check_count, check_number, check_seed
 
@@ -25,7 +24,7 @@ class Settings:
     scales: Literal["refined", "energy", "gain"] | tuple[float, float]
     gains: tuple[float, float] | None
     """(g₁, g₂) where the scales are given as gains"""
-    ridge: float | Criterion | Literal["refined"]
+    ridge: float | Literal["gcv", "refined"]
     regressor: Literal["random", "kernel"]
     length: float | None
     linear: bool
@@ -36,10 +35,8 @@ class Settings:
     symmetry: Symmetry | None
     refine_ridge: float
     refine_start: Literal["scan", "energy"]
-    refine_members: int
     adapt_ridge: float
     adapt_start: Start
-    adapt_modes: int
     forgetting: float
     quadrature: tuple[Any, Any]
     seed: int
@@ -56,8 +53,6 @@ class Settings:
         symmetry = model.symmetry
         if symmetry is not None and not isinstance(symmetry, Symmetry):
             raise ValueError(f"symmetry must be None or a pcarann.Symmetry, got {symmetry!r}.")
-        if isinstance(model.ridge, str) and model.ridge == "loo" and symmetry is not None:
-            raise ValueError("ridge='loo' needs all rows at once, but copies under a symmetry are streamed: use 'gcv'.")
         if isinstance(model.ridge, str) and model.ridge == "refined" and (gains or scales != "refined"):
             raise ValueError("ridge='refined' is chosen together with the scales: it needs scales='refined'.")
         if isinstance(model.ridge, str) and model.ridge == "refined" and model.regressor == "kernel":
@@ -83,10 +78,8 @@ class Settings:
             symmetry=symmetry,
             refine_ridge=check_number(model.refine_ridge, "refine_ridge", above=0.0),
             refine_start=check_choice(model.refine_start, "refine_start", ("scan", "energy")),
-            refine_members=check_count(model.refine_members, "refine_members"),
             adapt_ridge=check_number(model.adapt_ridge, "adapt_ridge", above=0.0),
             adapt_start=check_choice(model.adapt_start, "adapt_start", ("least-squares", "ridge")),
-            adapt_modes=check_count(model.adapt_modes, "adapt_modes", least=0),
             forgetting=check_number(model.forgetting, "forgetting", above=0.0, most=1.0),
             quadrature=(None, None) if quadrature is None else (quadrature[0], quadrature[1]),
             seed=check_seed(model.random_state) if seed is None else seed,
@@ -110,9 +103,9 @@ def _check_ridge(value: Any, regressor: str) -> Any:
     if value is None:
         return "gcv" if regressor == "kernel" else 0.0
     if isinstance(value, str):
-        if value in ("gcv", "loo", "refined"):
+        if value in ("gcv", "refined"):
             return value
-        raise ValueError(f"ridge must be None, a number of at least 0, 'gcv', 'loo' or 'refined', got {value!r}.")
+        raise ValueError(f"ridge must be None, a number of at least 0, 'gcv' or 'refined', got {value!r}.")
     return check_number(value, "ridge", least=0.0)
 
 
