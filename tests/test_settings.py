@@ -33,13 +33,9 @@ TURNS = Symmetry.dihedral()
         (dict(relevance=np.ones((2, 2, 2))), "found float64 of shape (2, 2, 2)."),
         (dict(symmetry="dihedral"), "symmetry must be None or a pcarann.Symmetry, got 'dihedral'."),
         (dict(symmetry=8), "symmetry must be None or a pcarann.Symmetry, got 8."),
-        (dict(ridge="aic"), "ridge must be None, a number of at least 0, 'gcv', 'loo' or 'refined', got 'aic'."),
+        (dict(ridge="aic"), "ridge must be None, a number of at least 0, 'gcv' or 'refined', got 'aic'."),
         (dict(ridge=-1e-9), "ridge must be a number at least 0, got -1e-09."),
         (dict(ridge=np.ones(2)), "ridge must be a number at least 0, got array([1., 1.])."),
-        (
-            dict(ridge="loo", symmetry=TURNS),
-            "ridge='loo' needs all rows at once, but copies under a symmetry are streamed: use 'gcv'.",
-        ),
     ],
 )
 def test_a_parameter_that_does_not_fit_is_refused_in_one_sentence(parameters, says):
@@ -66,7 +62,6 @@ def test_a_parameter_that_does_not_fit_is_refused_in_one_sentence(parameters, sa
         (dict(ridge=None), 0.0),
         (dict(ridge=None, regressor="kernel"), "gcv"),
         (dict(ridge="gcv"), "gcv"),
-        (dict(ridge="loo"), "loo"),
     ],
 )
 def test_a_parameter_that_fits_is_taken_as_it_is_meant(parameters, expected):

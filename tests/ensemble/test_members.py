@@ -181,7 +181,7 @@ def test_the_ridge_of_streamed_copies_is_that_of_all_rows(circular):
     model = PCARaNN(**{**FEW, "symmetry": CIRCLE, "ridge": "gcv"}).fit(circular.inputs[:40], noisy)
     fitted = model._fitted
     H = fitted.ensemble.members[0].features(fitted.x)
-    assert model.ridge_ == pytest.approx(choose_ridge(spectrum_of_rows(H, fitted.y), "gcv"), rel=1e-9)
+    assert model.ridge_ == pytest.approx(choose_ridge(spectrum_of_rows(H, fitted.y)), rel=1e-9)
 
 
 def test_spread_in_small_blocks_of_fields_equals_spread_at_once_with_a_symmetry(circular, monkeypatch):

@@ -6,7 +6,7 @@ import pytest
 
 from pcarann import PCARaNN
 from pcarann.features.random_layers import HiddenLayers, anchor_features
-from pcarann.features.refine import JointLoss, ValidationLoss, refine_scales
+from pcarann.features.refine import ValidationLoss, refine_scales
 from pcarann.features.scales import energy_matched_scales
 from pcarann.latent.weighting import Weighting
 
@@ -226,17 +226,6 @@ def test_a_refined_ridge_is_no_worse_and_far_from_a_poor_start():
     assert both.loss == pytest.approx(loss.at_ridge(both.ridge / 10.0)(both.log_offsets), rel=1e-9)
 
 
-def test_several_members_have_the_mean_loss_and_gradient():
-    losses = tuple(problem("primal", seed=seed)[0] for seed in (0, 1))
-    joint, eta = JointLoss(losses), (0.2, -0.1)
-    found = [loss.with_gradient(eta) for loss in losses]
-    value, gradient = joint.with_gradient(eta)
-    assert value == pytest.approx(np.mean([one for one, _ in found]))
-    assert gradient == pytest.approx(np.mean([one for _, one in found], axis=0))
-    assert joint.scan((0.2,), (-0.1,))[eta] == pytest.approx(value, rel=1e-9)
-    assert joint.at_ridge(2.0).ridge == 2 * losses[0].ridge
-
-
 NOISY = np.random.default_rng(0).normal(size=(120, 6))
 NOISY_SINE = np.sin(NOISY[:, :2]) + 0.3 * np.random.default_rng(1).normal(size=(120, 2))
 SMALL = dict(n_components=6, widths=(60, 40), n_members=2)
@@ -251,19 +240,12 @@ def test_noise_asks_for_a_larger_ridge_and_the_estimator_uses_it():
     assert noisy.ridge_ > 10 * clean.ridge_
 
 
-def test_members_of_the_loss_are_counted_and_change_the_scales():
-    one, three = (PCARaNN(**SMALL, refine_members=n).fit(NOISY, NOISY_SINE) for n in (1, 3))
-    assert one.scales_ != three.scales_
-    assert PCARaNN(**SMALL, refine_members=1).fit(NOISY, NOISY_SINE).scales_ == one.scales_
-
-
 @pytest.mark.parametrize(
     ("options", "says"),
     [
         (dict(ridge="refined", scales="energy"), "needs scales='refined'"),
         (dict(ridge="refined", scales=("gain", 0.1, 0.1)), "needs scales='refined'"),
         (dict(ridge="refined", regressor="kernel"), "belongs to random layers"),
-        (dict(refine_members=0), "refine_members must be a whole number of at least 1"),
     ],
 )
 def test_what_cannot_be_refined_is_refused(options, says):

@@ -257,7 +257,7 @@ OPTIONS = {
     "weights": dict(relevance=[1, 2, 3, 4, 5]),
     "metric": dict(relevance=np.arange(25.0).reshape(5, 5)),
     "learned": dict(relevance="learned"),
-    "chosen ridge": dict(ridge="loo"),
+    "chosen ridge": dict(ridge="gcv"),
     "symmetry": dict(symmetry=CIRCLE),
     "part of a symmetry": dict(symmetry=CIRCLE.using(fit=4, predict=3), ridge="gcv"),
     "kernel with all": dict(regressor="kernel", linear=True, relevance="learned", symmetry=CIRCLE.using(fit=4)),
@@ -411,3 +411,17 @@ def test_a_file_of_format_1_adapts_and_is_saved_in_the_new_format(tmp_path):
 def test_a_file_of_format_1_says_that_it_knows_nothing_of_novelty():
     with np.load(OLD / "format1.npz") as kept, pytest.raises(ValueError, match=r"by an older pcarann.*fit again"):
         loaded_with_a_warning().novelty(kept["inputs"])
+
+
+def test_a_file_with_parameters_that_are_no_more_loads_and_predicts_the_same(model, path, pairs):
+    ridge = 0.125
+
+    def older(description, tensors):
+        description["parameters"] |= {"adapt_modes": 20, "refine_members": 3, "ridge": "loo"}
+        description["ridge"] = ridge
+
+    rewritten(path, older)
+    again = load(path)
+    assert again.get_params() == {**model.get_params(), "ridge": "gcv"}
+    assert again.ridge_ == ridge
+    assert np.array_equal(again.predict(pairs.inputs), model.predict(pairs.inputs))

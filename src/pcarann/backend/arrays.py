@@ -43,7 +43,6 @@ __all__ = [
     "tanh_inplace",
     "to_host",
     "triangle",
-    "with_zero_columns",
 ]
 
 Array: TypeAlias = Any
@@ -275,12 +274,6 @@ def taken(rows: Array, indices: list[int]) -> Array:
         return rows
     place = place_of(rows)
     return place.xp.take(rows, place.xp.asarray(indices, dtype=place.xp.int64, device=place.device), axis=0)
-
-
-def with_zero_columns(matrix: Array, count: int) -> Array:
-    """Append columns of zeros."""
-    place = place_of(matrix)
-    return place.xp.concat([matrix, place.zeros(matrix.shape[0], count)], axis=1)
 
 
 def in_pieces(

@@ -32,7 +32,6 @@ from pcarann.benchmark.runner import (
     Tell,
     _generate,
     _header,
-    _model,
     _quietly,
     _sample_errors,
     baseline_results,
@@ -64,11 +63,7 @@ SEEDS = (0, 1, 2)
 SIZES = (50, 100, 200, 500, 1000)
 """Training samples of the learning curves"""
 
-ADAPTED = {
-    "refined_growing": "PCA–RaNN, refined, growing output basis",
-    "best": "PCA–RaNN, best",
-    "best_growing": "PCA–RaNN, best, growing output basis",
-}
+ADAPTED = {"best": "PCA–RaNN, best"}
 """Ways to adapt to the later window of Navier–Stokes, beside the paper's"""
 
 Model = PCARaNN | Marching
@@ -361,7 +356,7 @@ def run_best_adaptation(
 ) -> Record:
     """Take a Navier–Stokes model to the later window, before and after new trajectories are taken in.
 
-    `way` is one of `ADAPTED`: the best model, or the paper's, and whether the output basis grows.
+    `way` is one of `ADAPTED`.
     """
     tell(f"Adaptation: {ADAPTED[way]}")
     train = _generate(problem, problem.n_samples, 0, device, problem.options)[: problem.n_train]
@@ -369,10 +364,6 @@ def run_best_adaptation(
     shifted = _generate(problem, settings.counts[-1] + settings.n_test, SHIFTED_SEED, device, options)
     new, test = shifted.split(settings.counts[-1], settings.n_test)
     model = best_model(problem.name, quick=quick)
-    if way.startswith("refined"):
-        model = _model(problem, "refined", problem.n_members, None)
-    if way.endswith("growing"):
-        _step(model).set_params(adapt_modes=len(new))
     _timed_fit(model, train, device)
     rows = []
     for count in (0, len(new)):

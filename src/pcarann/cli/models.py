@@ -65,7 +65,7 @@ _SUCCESS = ("Optimization terminated successfully", "The loss is zero at the sta
     "--ridge",
     default=None,
     callback=number_or_pair,
-    help="Ridge of the readout; 0 is least squares; gcv, loo or refined choose it.  [default: 0; gcv for a kernel]",
+    help="Ridge of the readout; 0 is least squares; gcv or refined choose it.  [default: 0; gcv for a kernel]",
 )
 @click.option("--regressor", type=click.Choice(["random", "kernel"]), default="random", show_default=True)
 @click.option("--linear", is_flag=True, help="Put a linear term beside the features.")

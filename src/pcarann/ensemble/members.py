@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import TypeVar
+from typing import Literal, TypeVar
 
-from pcarann.backend.arrays import Array, Place, concurrently, contiguous, cuts, place_of, taken, with_zero_columns
+from pcarann.backend.arrays import Array, Place, concurrently, contiguous, cuts, place_of, taken
 from pcarann.backend.random import spread
 from pcarann.features.kernel import KernelFeatures, landmark_features
 from pcarann.features.random_layers import HiddenLayers, RandomFeatures, anchor_features
@@ -29,7 +29,7 @@ from pcarann.readout.direct import (
     transposed_product,
 )
 from pcarann.readout.leave_out import left_out_residuals
-from pcarann.readout.ridge import Criterion, choose_ridge, spectrum_of_rows, spectrum_of_sums
+from pcarann.readout.ridge import choose_ridge, spectrum_of_rows, spectrum_of_sums
 from pcarann.symmetry.group import Group
 
 __all__ = [
@@ -163,12 +163,6 @@ class Ensemble:
         """Return the same ensemble with other readouts, one per member."""
         members = zip(self.members, readouts, strict=True)
         return replace(self, members=tuple(Member.of(member.features, V, member.report) for member, V in members))
-
-    def widened(self, output_pca: PCA) -> Ensemble:
-        """Return the same ensemble on an output basis with more modes, of which no member makes use yet."""
-        count = output_pca.n_components - self.output_pca.n_components
-        wider = (replace(one, coefficients=with_zero_columns(one.coefficients, count)) for one in self.members)
-        return replace(self, output_pca=output_pca, members=tuple(wider))
 
     def over_members(self, function: Callable[[Member], Result], samples: int) -> Iterator[Result]:
         """Yield function(member) in order, where the function makes features of that many samples."""
@@ -325,15 +319,17 @@ def _counted(groups: Sequence[Sequence[int]]) -> list[range]:
     return [range(end - len(group), end) for end, group in zip(ends, groups, strict=True)]
 
 
-def resolve_ridge(feature_map: FeatureMap, x: Array, y: Array, *, originals: int, ridge: float | Criterion) -> float:
-    """Return the ridge, chosen on member 0 where a criterion is given: the members differ by chance alone."""
+def resolve_ridge(
+    feature_map: FeatureMap, x: Array, y: Array, *, originals: int, ridge: float | Literal["gcv"]
+) -> float:
+    """Return the ridge, chosen on member 0 where none is given: the members differ by chance alone."""
     if not isinstance(ridge, str):
         return ridge
     anchors = spread(originals, _ANCHOR_ROWS)
     features, H = feature_map.features(0, x, anchors)
-    if ridge == "loo" or _direct(features, x, anchors):
-        return choose_ridge(spectrum_of_rows(H if x.shape[0] == len(anchors) else features(x), y), ridge)
-    return choose_ridge(spectrum_of_sums(NormalEquations.of(stream(features, x, y))), ridge)
+    if _direct(features, x, anchors):
+        return choose_ridge(spectrum_of_rows(H if x.shape[0] == len(anchors) else features(x), y))
+    return choose_ridge(spectrum_of_sums(NormalEquations.of(stream(features, x, y))))
 
 
 def _direct(features: Features, x: Array, anchors: list[int]) -> bool:

@@ -175,7 +175,7 @@ def choose_length(x: Array, y: Array, weighting: Weighting, ridge: float | None 
     with single_threaded(place_of(x)):  # eigenvalues of such matrices gain little from a second thread
         for length in LENGTHS:
             spectrum = spectrum_of_gram(matern52(squared + 0.0, length * unit), targets)
-            chosen = choose_ridge(spectrum, "gcv") if given is None else given
+            chosen = choose_ridge(spectrum) if given is None else given
             # So near to the rounding of k, a small gain over a shorter length would be one of rounding.
             error = spectrum.loo(chosen)
             handicapped = error * (1.01 if chosen < _NEAR_ROUNDING * rows else 1.0)

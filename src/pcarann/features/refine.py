@@ -11,11 +11,9 @@ R = Y − HA, G = H_valᵀE and Z = (HᵀH + λI)⁻¹G, the gradient with respe
 In the dual, with K = HHᵀ + λI and B = K⁻¹Y, everything stays N × N: A = HᵀB, HZ = K⁻¹HG, and
 R Zᵀ = B (G − Hᵀ(HZ))ᵀ, which never divides by λ. The chain rule through the two layers costs one product with W⁽²⁾.
 
-Two things go further when asked for. The ridge λ can be a third variable, with
+The ridge λ can be a third variable, with
 
-    ∂J/∂log λ = −λ ⟨Z, A⟩ · 2 / (N_val d),      ⟨Z, A⟩ = ⟨HZ, B⟩ in the dual,
-
-and J can be the mean over several members, which differ by chance alone.
+    ∂J/∂log λ = −λ ⟨Z, A⟩ · 2 / (N_val d),      ⟨Z, A⟩ = ⟨HZ, B⟩ in the dual.
 
 BFGS minimises log J. The minimisers are those of J, and the stopping rule no longer depends on the unit of the
 outputs: Darcy's loss is near 1e-6, so that the gradient of J itself passes any absolute tolerance at the start.
@@ -32,7 +30,7 @@ from pcarann.backend.arrays import Array, concurrently, cuts, place_of, tanh_inp
 from pcarann.features.random_layers import RandomFeatures
 from pcarann.readout.direct import factorise, factorise_normal, ridge_readout, transposed_product
 
-__all__ = ["JointLoss", "Refinement", "ValidationLoss", "refine_scales"]
+__all__ = ["Refinement", "ValidationLoss", "refine_scales"]
 
 # Coarse scan of η₁ and η₂. J can have basins behind barriers orders of magnitude high, which no descent crosses.
 SCAN = ((0.0, 1.5, -1.5, -3.0, -4.5, -6.0), (0.0, 1.5, -1.5, -3.0))
@@ -282,37 +280,10 @@ class ValidationLoss:
         return float(place_of(error).xp.mean(error**2))
 
 
-@dataclass(frozen=True)
-class JointLoss:
-    """The mean of J over several members."""
-
-    losses: tuple[ValidationLoss, ...]
-
-    @property
-    def ridge(self) -> float:
-        """λ"""
-        return self.losses[0].ridge
-
-    def at_ridge(self, factor: float) -> JointLoss:
-        """The same loss with λ times a factor."""
-        return JointLoss(tuple(loss.at_ridge(factor) for loss in self.losses))
-
-    def scan(self, first: tuple[float, ...], second: tuple[float, ...]) -> dict[tuple[float, float], float]:
-        """J on the grid of all (η₁, η₂)."""
-        found = [loss.scan(first, second) for loss in self.losses]
-        return {eta: sum(one[eta] for one in found) / len(found) for eta in found[0]}
-
-    def with_gradient(self, eta: tuple[float, float]) -> tuple[float, tuple[float, float, float]]:
-        """J(η) and (∂J/∂η₁, ∂J/∂η₂, ∂J/∂log λ)."""
-        found = [loss.with_gradient(eta) for loss in self.losses]
-        first, second, third = (sum(gradient[i] for _, gradient in found) / len(found) for i in range(3))
-        return sum(value for value, _ in found) / len(found), (first, second, third)
-
-
 class _Objective:
     """The objective log J for SciPy, which remembers the best point that it was shown."""
 
-    def __init__(self, loss: ValidationLoss | JointLoss, tick: Callable[[str], None]):
+    def __init__(self, loss: ValidationLoss, tick: Callable[[str], None]):
         self.loss, self.tick = loss, tick
         self.start_loss, self.value, self.evaluations = math.inf, math.inf, 0
         self.eta: tuple[float, ...] = (0.0, 0.0)
@@ -336,7 +307,7 @@ class _Objective:
 
 
 def refine_scales(
-    loss: ValidationLoss | JointLoss,
+    loss: ValidationLoss,
     *,
     start: Literal["scan", "energy"] = "scan",
     with_ridge: bool = False,

@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pcarann.backend.arrays import Array, Place, cholesky, place_of, solve_cholesky, solve_lower, with_zero_columns
+from pcarann.backend.arrays import Array, Place, cholesky, place_of, solve_cholesky, solve_lower
 from pcarann.ensemble.members import Ensemble, Member, stream
 from pcarann.readout.direct import Block, NormalEquations, fit_readout, transposed_product
 
@@ -54,10 +54,6 @@ class Primal:
     def correction(self) -> Array:
         """V − V₀"""
         return solve_cholesky(_positive(self.information), self.moment)
-
-    def widened(self, outputs: int) -> Primal:
-        """The same rows with so many outputs more, all 0."""
-        return replace(self, moment=with_zero_columns(self.moment, outputs))
 
     def updated(self, rows: Array, residuals: Array, fade: float, ridge: float) -> Primal:
         """Fade the old rows by `fade` and add weighted new ones."""
@@ -92,10 +88,6 @@ class Dual:
     def correction(self) -> Array:
         """V − V₀"""
         return self._transposed_times(solve_cholesky(self.lower, self.residuals))
-
-    def widened(self, outputs: int) -> Dual:
-        """The same rows with so many outputs more, all 0."""
-        return replace(self, residuals=with_zero_columns(self.residuals, outputs))
 
     def updated(self, rows: Array, residuals: Array, fade: float, ridge: float) -> Dual:
         """Fade the old rows by `fade` and append weighted new ones."""
@@ -172,11 +164,6 @@ class RecursiveLeastSquares:
         identity = place_of(primal.information).eye(primal.information.shape[0])
         return solve_cholesky(_positive(primal.information), identity)
 
-    def widened(self, outputs: int) -> RecursiveLeastSquares:
-        """The same learner with so many outputs more, which were 0 so far."""
-        prior = None if self.prior is None else with_zero_columns(self.prior, outputs)
-        return replace(self, prior=prior, state=self.state.widened(outputs))
-
     def update(self, features: Array, targets: Array, *, forgetting: float = 1.0) -> RecursiveLeastSquares:
         """Take in a block of rows, the last of them the newest."""
         place = place_of(features)
@@ -224,10 +211,6 @@ class Rows:
         faded = self.faded + count * step
         own = place_of(x).put([[step * (count - 1 - i) - faded] for i in range(count)])
         return Rows(_appended(self.x, x), _appended(self.y, y), _appended(self.own, own), faded)
-
-    def widened(self, outputs: int) -> Rows:
-        """The same rows with so many outputs more, all 0."""
-        return replace(self, y=tuple(with_zero_columns(block, outputs) for block in self.y))
 
     def joined(self) -> tuple[Array, Array, Array | None]:
         """All of them: x, y and √D, (samples,), or None where every weight is 1"""
@@ -280,12 +263,6 @@ class Adaptation:
     def at_ridge(self, ridge: float) -> Adaptation:
         """The same rows to be learned with another λ."""
         return self if ridge == self.ridge else replace(self, ridge=ridge, learners=None)
-
-    def widened(self, outputs: int) -> Adaptation:
-        """The same rows with so many outputs more, all 0."""
-        learners = None if self.learners is None else tuple(learner.widened(outputs) for learner in self.learners)
-        priors = tuple(None if prior is None else with_zero_columns(prior, outputs) for prior in self.priors)
-        return replace(self, rows=self.rows.widened(outputs), priors=priors, learners=learners)
 
     def update(self, ensemble: Ensemble, x: Array, y: Array, *, forgetting: float) -> Adaptation:
         """Take in new latent pairs."""

@@ -6,23 +6,20 @@ error on new samples, for all λ at the cost of one decomposition, c = UᵀY:
     gcv   (1/N) ‖(I − S) Y‖² / (1 − tr S / N)²,      ‖(I − S) Y‖² = ‖Y‖² − ‖c‖² + Σⱼ (1 − fⱼ)² ‖cⱼ‖²
     loo   (1/N) Σᵢ ‖(Y − SY)ᵢ‖² / (1 − Sᵢᵢ)²         each sample predicted by all the others
 
-Generalised cross-validation needs HᵀH, HᵀY and ‖Y‖² alone, so that rows may be streamed. Both are written for
+Generalised cross-validation, by which λ is chosen, needs HᵀH, HᵀY and ‖Y‖² alone, so that rows may be streamed. Leaving
+one out compares features of different kinds, each at its λ. Both are written for
 1 − f = λ / (σ² + λ), which stays exact where the features interpolate and λ → 0.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 from pcarann.backend.arrays import Array, place_of
 from pcarann.readout.direct import NormalEquations
 
-__all__ = ["Criterion", "Spectrum", "choose_ridge", "spectrum_of_gram", "spectrum_of_rows", "spectrum_of_sums"]
-
-Criterion = Literal["gcv", "loo"]
+__all__ = ["Spectrum", "choose_ridge", "spectrum_of_gram", "spectrum_of_rows", "spectrum_of_sums"]
 
 # Ridges tried, as powers of ten times the largest σ²: from the rounding of HHᵀ to where all is smoothed away.
 _LOWEST, _HIGHEST, _STEPS_A_DECADE = -14.0, 1.0, 4
@@ -102,25 +99,24 @@ def spectrum_of_sums(sums: NormalEquations) -> Spectrum:
     return Spectrum(squares, coefficients, sums.energy, sums.samples)
 
 
-def choose_ridge(spectrum: Spectrum, criterion: Criterion) -> float:
-    """Return the ridge of least estimated error.
+def choose_ridge(spectrum: Spectrum) -> float:
+    """Return the ridge of least generalised cross-validation.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> H = rng.standard_normal((60, 20))
     >>> noisy = H[:, :3] @ np.ones((3, 1)) + 3 * rng.standard_normal((60, 1))
     >>> clean = H[:, :3] @ np.ones((3, 1))
-    >>> ridges = [choose_ridge(spectrum_of_rows(H, y), "loo") for y in (clean, noisy)]
+    >>> ridges = [choose_ridge(spectrum_of_rows(H, y)) for y in (clean, noisy)]
     >>> ridges[0] < 1e-9 < 1 < ridges[1]
     True
     """
     if not spectrum.squares.shape[0]:
         return 1.0
-    score: Callable[[float], float] = spectrum.gcv if criterion == "gcv" else spectrum.loo
     largest = float(spectrum.squares[-1])
     count = round((_HIGHEST - _LOWEST) * _STEPS_A_DECADE) + 1
     ridges = [largest * 10 ** (_LOWEST + i / _STEPS_A_DECADE) for i in range(count)]
-    return min(ridges, key=score)
+    return min(ridges, key=spectrum.gcv)
 
 
 def _significant(squares: Array, vectors: Array, most: int | None = None) -> tuple[Array, Array]:

@@ -326,7 +326,7 @@ def _rebuild(description: dict[str, Any], tensors: Tensors, place: Place) -> PCA
         ),
     )
     fitted = replace(fitted, adaptation=_rebuild_adaptation(description["adaptation"], fitted, tensors, tensor))
-    model = PCARaNN(**_tupled(description["parameters"]))
+    model = PCARaNN(**_parameters(description["parameters"]))
     own = None if fitted.own_units else input_pca.weights
     if own is not None or output_pca.weights is not None:
         pairs = ((own, input_pca.grid), (output_pca.weights, output_pca.grid))
@@ -340,6 +340,12 @@ def _rebuild(description: dict[str, Any], tensors: Tensors, place: Place) -> PCA
         model.relevance = 0.0 if found is None else to_host(found)
     model._fitted = fitted
     return model
+
+
+def _parameters(stored: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of a model, where older ones knew more of them."""
+    kept = {name: value for name, value in _tupled(stored).items() if name not in ("adapt_modes", "refine_members")}
+    return kept | {"ridge": "gcv"} if kept["ridge"] == "loo" else kept
 
 
 def _rebuild_units(described: dict[str, Any] | None) -> Units:
