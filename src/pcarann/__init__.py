@@ -22,9 +22,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pcarann.loading import load
     from pcarann.marching import Marching
     from pcarann.operator import PCARaNN
-    from pcarann.storage.container import ModelFileError, load
+    from pcarann.storage.container import ModelFileError
     from pcarann.symmetry.generators import Symmetry
     from pcarann.uncertainty.conformal import Band
 
@@ -37,7 +38,7 @@ _HOME = {
     "ModelFileError": "storage.container",
     "PCARaNN": "operator",
     "Symmetry": "symmetry.generators",
-    "load": "storage.container",
+    "load": "loading",
 }
 
 

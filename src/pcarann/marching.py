@@ -170,10 +170,15 @@ class Marching(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, atomically; `pcarann.load` reads it back."""
-        from pcarann.storage.container import save
+        from pcarann.storage.container import write
+        from pcarann.storage.document import described, described_calibration
 
-        self._require_marched()
-        save(self, path)
+        marched = self._require_marched()
+        document, tensors = described(marched.fitted, marched.model.get_params(deep=False))
+        calibration = described_calibration(marched.calibration, "marching", tensors)
+        facts = {"step": marched.step, "first": int(self.first), "window": marched.window}
+        document["marching"] = {**facts, "calibration": calibration, "calibrated": marched.calibrated}
+        write(path, document, tensors)
 
     score = PCARaNN.score
 

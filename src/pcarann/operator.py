@@ -421,10 +421,10 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, atomically; `pcarann.load` reads it back."""
-        from pcarann.storage.container import save
+        from pcarann.storage.container import write
+        from pcarann.storage.document import described
 
-        self._require_fitted()
-        save(self, path)
+        write(path, *described(self._require_fitted(), self.get_params(deep=False)))
 
     @property
     def ensemble_(self) -> Ensemble:
