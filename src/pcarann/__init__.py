@@ -22,22 +22,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pcarann.loading import load
     from pcarann.marching import Marching
     from pcarann.operator import PCARaNN
-    from pcarann.storage.container import ModelFileError, load
+    from pcarann.options import Adapt, Fields, Kernel, Refine
+    from pcarann.storage.container import ModelFileError
     from pcarann.symmetry.generators import Symmetry
-    from pcarann.uncertainty.conformal import Band
+    from pcarann.uncertainty.bands import Band
 
 __version__ = "0.1.0"
-__all__ = ["Band", "Marching", "ModelFileError", "PCARaNN", "Symmetry", "load"]
+__all__ = ["Adapt", "Band", "Fields", "Kernel", "Marching", "ModelFileError", "PCARaNN", "Refine", "Symmetry", "load"]
 
 _HOME = {
-    "Band": "uncertainty.conformal",
+    "Adapt": "options",
+    "Band": "uncertainty.bands",
+    "Fields": "options",
+    "Kernel": "options",
     "Marching": "marching",
     "ModelFileError": "storage.container",
     "PCARaNN": "operator",
+    "Refine": "options",
     "Symmetry": "symmetry.generators",
-    "load": "storage.container",
+    "load": "loading",
 }
 
 

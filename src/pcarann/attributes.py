@@ -24,6 +24,10 @@ class FittedAttributes:
         """All that the fit found, in one record"""
         return self._found("fitted_")
 
+    @fitted_.setter
+    def fitted_(self, record: Fitted) -> None:
+        self._fitted = record
+
     @property
     def ensemble_(self) -> Ensemble:
         """The fitted surrogate."""

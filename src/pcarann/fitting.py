@@ -12,9 +12,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from pcarann.backend.arrays import Array, concurrently, place_of, single_threaded, taken
 from pcarann.backend.progress import Clock, Tick
@@ -158,7 +157,7 @@ def _encode(settings: Settings, samples: Samples, group: Group | None, tick: Tic
         own_units = weights[0] is not None
         clock.lap("units")
     channels = _channel_count(grids[0], settings.fields.smoothing) if settings.fields.channels else 1
-    elements = (0,)
+    elements: tuple[int, ...] = (0,)
     if group is not None and settings.symmetry is not None:
         elements = group.subset(settings.symmetry.n_fit, settings.seed)
     copies = [Copies(group, elements, settings.seed, side) for side in (0, 1)]
@@ -230,8 +229,8 @@ def _feature_map(
     """How members are made: scales by energy matching and refinement, or the length of a kernel."""
     if settings.kernel is not None:
         ridge = None if isinstance(settings.ridge, str) else settings.ridge
-        own = (part[: rows.samples, :] for part in (rows.x, rows.y))
-        length = settings.kernel.length or choose_length(*own, weighting, ridge)[0]
+        x, y = (part[: rows.samples, :] for part in (rows.x, rows.y))
+        length = settings.kernel.length or choose_length(x, y, weighting, ridge)[0]
         clock.lap("kernel_length")
         return KernelMap(settings.seed, length, weighting), None, None
     layers = HiddenLayers(settings.seed, 0, (int(rows.x.shape[1]), *settings.widths))

@@ -29,6 +29,8 @@ from pcarann.backend.locking import writing
 from pcarann.ensemble.members import Member
 from pcarann.fitted import Fitted
 from pcarann.operator import PCARaNN
+from pcarann.storage.document import described, described_calibration
+from pcarann.storage.formats import Document, Tensors
 from pcarann.surrogate import Surrogate
 from pcarann.uncertainty.bands import Block
 from pcarann.uncertainty.conformal import Calibration
@@ -80,12 +82,21 @@ class Marching(Surrogate):
         return self
 
     @property
+    def marched_(self) -> Marched:
+        """All that the fit found, in one record"""
+        if not hasattr(self, "_marched"):
+            raise AttributeError("marched_ exists after fit only: this Marching is not fitted yet.")
+        found: Marched = self._marched
+        return found
+
+    @marched_.setter
+    def marched_(self, record: Marched) -> None:
+        self._marched = record
+
+    @property
     def model_(self) -> PCARaNN:
         """The fitted surrogate of one step"""
-        if not hasattr(self, "_marched"):
-            raise AttributeError("model_ exists after fit only: this Marching is not fitted yet.")
-        found: PCARaNN = self._marched.model
-        return found
+        return self.marched_.model
 
     @property
     def fit_report_(self) -> FitReport:
@@ -106,9 +117,7 @@ class Marching(Surrogate):
     @property
     def fitted_(self) -> Flow:
         """What the roll-out is at this moment"""
-        if not hasattr(self, "_marched"):
-            raise AttributeError("fitted_ exists after fit only: this Marching is not fitted yet.")
-        marched: Marched = self._marched
+        marched = self.marched_
         return Flow(marched.model.fitted_, marched.step, marched.window, marched.calibration, marched.calibrated)
 
     def _blocks(self, X: Array, fitted: Flow) -> tuple[int, Iterable[Block]]:
@@ -120,6 +129,13 @@ class Marching(Surrogate):
         samples = int(mean.shape[0])
         flat = [None if part is None else fitted.place.xp.reshape(part, (samples, -1)) for part in (mean, std, beyond)]
         return samples, [(slice(0, samples), flat[0], flat[1], flat[2])]
+
+    def _described(self) -> tuple[Document, Tensors]:
+        marched = self.marched_
+        document, tensors = described(marched.model.fitted_, marched.model.get_params(deep=False))
+        calibration = described_calibration(marched.calibration, "marching", tensors)
+        facts = {"step": marched.step, "first": int(self.first), "window": marched.window}
+        return document | {"marching": {**facts, "calibration": calibration, "calibrated": marched.calibrated}}, tensors
 
     def _calibrated(self, calibration: Calibration, state: int) -> None:
         self._marched = replace(self._marched, calibration=calibration, calibrated=state)

@@ -1,7 +1,7 @@
 """PCARaNN, the estimator that users hold.
 
-    fields a ──F──▶ latents x ──h──▶ features ──V──▶ latents y ──G──▶ fields u
-             PCA            random, fixed     least squares      PCA
+fields a ──F──▶ latents x ──h──▶ features ──V──▶ latents y ──G──▶ fields u
+         PCA            random, fixed     least squares      PCA
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from pcarann.latent.smoothing import Smoothing
 from pcarann.latent.units import Units
 from pcarann.options import Adapt, Fields, Kernel
 from pcarann.settings import Settings
+from pcarann.storage.document import described
+from pcarann.storage.formats import Document, Tensors
 from pcarann.surrogate import Surrogate, checked_outputs
 from pcarann.symmetry.generators import Symmetry
 from pcarann.uncertainty.bands import Block
@@ -265,6 +267,9 @@ class PCARaNN(FittedAttributes, Surrogate):
     def _blocks(self, X: Array, fitted: Fitted) -> tuple[int, Iterable[Block]]:
         look = self._look(X, fitted)
         return int(look.inputs.shape[0]), fitted.blocks(look)
+
+    def _described(self) -> tuple[Document, Tensors]:
+        return described(self.fitted_, self.get_params(deep=False))
 
     def _calibrated(self, calibration: Calibration, state: int) -> None:
         self._fitted = replace(self._fitted, calibration=calibration, calibrated=state)

@@ -1,6 +1,6 @@
 """Options that belong together, as small frozen objects: what few users set stays out of the way of what most do.
 
-    PCARaNN(scales=Refine(ridge=1e-6), regressor=Kernel(length=4.0), fields=Fields(channels=True), adapt=Adapt(ridge=0.1))
+    PCARaNN(scales=Refine(ridge=1e-6), fields=Fields(channels=True), adapt=Adapt(ridge=0.1, forgetting=0.99))
 
 Words and None stand for the objects with their defaults: scales="refined" is Refine(), regressor="kernel" is Kernel(),
 fields=None is Fields() and adapt=None is Adapt(). `set_params(adapt__ridge=1e-3)` replaces one option of an object, so
@@ -12,24 +12,24 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal
 
-__all__ = ["Adapt", "Fields", "Kernel", "Refine", "resolved", "with_option"]
+__all__ = ["Adapt", "Fields", "Kernel", "Options", "Refine", "resolved", "with_option"]
 
 Start = Literal["least-squares", "ridge"]
 
 
-class _Options:
+class Options:
     """What scikit-learn asks of a parameter that has parameters of its own."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The options by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
-    def __sklearn_clone__(self) -> _Options:
+    def __sklearn_clone__(self) -> Options:
         return self
 
 
 @dataclass(frozen=True)
-class Refine(_Options):
+class Refine(Options):
     """How the scales of the random layers are refined on a validation loss."""
 
     ridge: float = 1e-4
@@ -40,7 +40,7 @@ class Refine(_Options):
 
 
 @dataclass(frozen=True)
-class Kernel(_Options):
+class Kernel(Options):
     """A Matérn kernel on the latents in the place of random layers: the limit of many features."""
 
     length: float | None = None
@@ -48,7 +48,7 @@ class Kernel(_Options):
 
 
 @dataclass(frozen=True)
-class Adapt(_Options):
+class Adapt(Options):
     """How `partial_fit` takes new samples in."""
 
     ridge: float = 1e-2
@@ -61,7 +61,7 @@ class Adapt(_Options):
 
 
 @dataclass(frozen=True, eq=False)
-class Fields(_Options):
+class Fields(Options):
     """How fields are read."""
 
     channels: bool = False
@@ -76,7 +76,7 @@ class Fields(_Options):
     their own (`pcarann.features.column_units`), and fields weights of 1"""
 
 
-_MEANT: dict[str, dict[Any, type[_Options]]] = {
+_MEANT: dict[str, dict[Any, type[Options]]] = {
     "scales": {"refined": Refine},
     "regressor": {"kernel": Kernel},
     "fields": {None: Fields},

@@ -13,7 +13,8 @@ import pytest
 
 from conftest import periodic_pairs, rewritten
 from pcarann import ModelFileError, PCARaNN, load
-from pcarann.storage.container import FORMAT_VERSION, atomic_writer
+from pcarann.files import atomic_writer
+from pcarann.storage.formats import FORMAT_VERSION
 from pcarann.symmetry.generators import Symmetry
 
 # Models of 40 to 60 samples, asked about 400: that some lie outside is right, and beside the point of a file. What is
@@ -232,7 +233,7 @@ def test_kill_9_while_saving_keeps_the_old_file_and_leaves_nothing_beside_it(pat
     before = path.read_bytes()
     code = (
         "import sys, time\n"
-        "from pcarann.storage.container import atomic_writer\n"
+        "from pcarann.files import atomic_writer\n"
         "with atomic_writer(sys.argv[1]) as file:\n"
         "    file.write(b'x' * 100000); file.flush(); print('writing', flush=True); time.sleep(60)\n"
     )

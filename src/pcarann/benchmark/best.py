@@ -42,6 +42,7 @@ from pcarann.benchmark.runner import (
 from pcarann.benchmark.settings import ADAPTATION, Adaptation, Problem
 from pcarann.marching import Marching
 from pcarann.operator import PCARaNN
+from pcarann.options import Fields, Refine
 from pcarann.problems.dataset import OperatorData
 from pcarann.symmetry.generators import Symmetry
 
@@ -99,7 +100,7 @@ def best_model(name: str, *, quick: bool = False) -> Model:
             n_components=(36, 400),
             widths=(1000, 1000),
             n_members=4,
-            refine_ridge=1e-7,
+            scales=Refine(1e-7),
             ridge=1e-8,
             linear=True,
             relevance=-0.6,
@@ -213,13 +214,13 @@ ABLATIONS: dict[str, dict[str, Change]] = {
         "last snapshot to all ten, no marching": _direct,
         "ten snapshots to all ten, joint PCA": _from_history,
         "ten snapshots to all ten, weighted channels": partial(
-            _from_history, n_components=(25, 250), channels=True, relevance="channels"
+            _from_history, n_components=(25, 250), fields=Fields(channels=True), relevance="channels"
         ),
     },
     "backward_heat": {
         **_SYMMETRY,
         "least squares, ridge 0": _changed(ridge=0.0),
-        "without linear term": _changed(linear=False, widths=(400, 100), scales="refined", refine_ridge=1e-12),
+        "without linear term": _changed(linear=False, widths=(400, 100), scales=Refine(1e-12)),
         "400 and 100 neurons beside it": _changed(widths=(400, 100)),
         "kernel": _changed(regressor="kernel"),
     },
@@ -339,9 +340,9 @@ def run_best(
     record["seeds"] = {"data": seed, "model": 0}
     if intervals:
         model.calibrate(parts[1].inputs, parts[1].outputs)
-        scores = (model._require_marched() if isinstance(model, Marching) else model._require_fitted()).calibration
+        scores = model.fitted_.calibration
         assert scores is not None
-        record["intervals"] = intervals_at_95(scores, model._spread_parts(parts[2].inputs), parts[2])
+        record["intervals"] = intervals_at_95(scores, model.predict_parts(parts[2].inputs), parts[2])
     return record
 
 

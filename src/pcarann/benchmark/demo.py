@@ -16,6 +16,7 @@ import numpy as np
 
 from pcarann.metrics import coverage, mean_width, relative_l2
 from pcarann.operator import PCARaNN
+from pcarann.options import Adapt
 from pcarann.problems import burgers
 
 __all__ = ["Demo", "run_demo"]
@@ -73,7 +74,7 @@ def run_demo(tell: Callable[[str], None] = lambda message: None, *, verbose: boo
 
     tell("Fitting 20 random networks on shared PCAs")
     start = time.perf_counter()
-    model = PCARaNN(n_components=(99, 100), forgetting=FORGETTING, verbose=verbose)
+    model = PCARaNN(n_components=(99, 100), adapt=Adapt(forgetting=FORGETTING), verbose=verbose)
     model.fit(train.inputs, train.outputs)
     fit_seconds = time.perf_counter() - start
 

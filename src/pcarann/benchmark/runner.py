@@ -26,9 +26,11 @@ from pcarann.benchmark.settings import ADAPTATION, BASELINES, PROBLEMS, Adaptati
 from pcarann.files import atomic_writer
 from pcarann.metrics import coverage, mean_width, relative_l2
 from pcarann.operator import PCARaNN
+from pcarann.options import Adapt, Refine
 from pcarann.problems.dataset import OperatorData
 from pcarann.readout.direct import fit_readout
 from pcarann.readout.recursive import Adaptation as Recursion
+from pcarann.uncertainty.bands import Spread
 from pcarann.uncertainty.conformal import Calibration, Method
 
 __all__ = ["read_records", "reproduce", "run_adaptation", "run_baseline", "run_problem", "write_record"]
@@ -119,14 +121,14 @@ def run_adaptation(
     new, test = shifted.split(settings.counts[-1], settings.n_test)
     model = _model(problem, "refined", problem.n_members, device)
     _quietly(model.fit, train.inputs, train.outputs)
-    ensemble, fitted = model.ensemble_, model._require_fitted()
+    ensemble, fitted = model.ensemble_, model.fitted_
     place = ensemble.place
     x, y = (
         pca.encode(place.put(part.reshape(len(new), -1)))
         for pca, part in ((ensemble.input_pca, new.inputs), (ensemble.output_pca, new.outputs))
     )
     old = [member.features(fitted.x) for member in ensemble.members]
-    start = Recursion.start(ensemble, fitted.rows, ridge=model.adapt_ridge, start=model.adapt_start)
+    start = Recursion.start(ensemble, fitted.rows, ridge=Adapt().ridge, start=Adapt().start)
     rows = []
     for count in settings.counts:
         tell(f"Adaptation: {count} samples")
@@ -233,8 +235,7 @@ def _model(problem: Problem, variant: Variant, members: int, device: str | None)
         n_components=problem.n_components,
         widths=problem.widths,
         n_members=members,
-        scales=variant,
-        refine_ridge=problem.refine_ridge,
+        scales=Refine(problem.refine_ridge) if variant == "refined" else variant,
         random_state=MODEL_SEED,
         device=device,
     )
@@ -296,14 +297,14 @@ def _errors(model: PCARaNN, problem: Problem, test: OperatorData) -> Record:
 def _intervals(model: PCARaNN, calibration: OperatorData, test: OperatorData) -> Record:
     """Coverage over all levels by the paper's rule, and coverage and width at 95 % by each."""
     model.calibrate(calibration.inputs, calibration.outputs)
-    parts = model._spread_parts(test.inputs)
-    scores = model._require_fitted().calibration
+    parts = model.predict_parts(test.inputs)
+    scores = model.fitted_.calibration
     assert scores is not None
     coverages = [coverage(*_band(scores, parts, level, "pooled"), test.outputs) for level in LEVELS]
     return {"levels": LEVELS, "coverages": coverages, "at_95": intervals_at_95(scores, parts, test)}
 
 
-def intervals_at_95(scores: Calibration, parts: tuple[Any, Any, Any], test: OperatorData) -> Record:
+def intervals_at_95(scores: Calibration, parts: Spread, test: OperatorData) -> Record:
     """Coverage and mean width of the 95 % intervals by each method, and how many fields lie inside as a whole."""
     found: Record = {}
     for method in METHODS:
@@ -317,10 +318,9 @@ def intervals_at_95(scores: Calibration, parts: tuple[Any, Any, Any], test: Oper
     return found
 
 
-def _band(scores: Calibration, parts: tuple[Any, Any, Any], level: float, method: Method) -> tuple[Any, Any]:
-    mean, std, beyond = parts
-    half = scores.half_width(std, scores.quantile(round(1 - level, 10), method), beyond)
-    return to_host(mean - half), to_host(mean + half)
+def _band(scores: Calibration, parts: Spread, level: float, method: Method) -> tuple[Any, Any]:
+    half = scores.half_width(parts.members, scores.quantile(round(1 - level, 10), method), parts.beyond)
+    return to_host(parts.mean - half), to_host(parts.mean + half)
 
 
 def _fields(model: PCARaNN, problem: Problem, test: OperatorData) -> dict[str, np.ndarray[Any, Any]]:
@@ -369,7 +369,7 @@ def _with_readouts(model: PCARaNN, readouts: list[Any]) -> PCARaNN:
     from dataclasses import replace
 
     other = PCARaNN(**model.get_params())
-    other._fitted = replace(model._require_fitted(), ensemble=model.ensemble_.with_readouts(readouts))
+    other.fitted_ = replace(model.fitted_, ensemble=model.ensemble_.with_readouts(readouts))
     return other
 
 

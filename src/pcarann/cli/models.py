@@ -107,6 +107,7 @@ def fit(
 ) -> None:
     """Fit a surrogate to DATA and write it to a model file."""
     from pcarann.operator import PCARaNN
+    from pcarann.options import Fields, Refine
 
     check_output(output, MODEL, force, data.files())
     a, u = data.pair()
@@ -117,13 +118,12 @@ def fit(
             n_components=components,
             widths=widths,
             n_members=members,
-            scales=scales,
+            scales=Refine(refine_ridge) if scales == "refined" else scales,
             ridge=ridge,
             regressor=regressor,
             linear=linear,
             relevance=relevance,
-            channels=channels,
-            refine_ridge=refine_ridge,
+            fields=Fields(channels=channels),
             random_state=seed,
             device=device,
             verbose=True,
@@ -211,7 +211,7 @@ def evaluate(
 
     fitted = load_surrogate(model, device)
     a, u = data.pair()
-    record = fitted._require_fitted()
+    record = fitted.fitted_
     with busy(f"Evaluating {len(a)} samples"):
         if record.calibration is None or record.stale:
             band, mean = None, fitted.predict(a)
@@ -288,7 +288,7 @@ def adapt(model: Path, data: Source, output: Path | None, force: bool, as_json: 
         "relative_l2_before": before,
         "relative_l2_after_on_the_same_samples": after,
         "seconds": seconds,
-        "calibration": "stale: calibrate again" if fitted._require_fitted().stale else "none",
+        "calibration": "stale: calibrate again" if fitted.fitted_.stale else "none",
         "file": str(output or model),
     }
     show(facts, as_json, "Adapted")
@@ -296,7 +296,7 @@ def adapt(model: Path, data: Source, output: Path | None, force: bool, as_json: 
 
 def model_facts(model: Any) -> dict[str, Any]:
     """What a user wants to know of a fitted model."""
-    fitted = model._require_fitted()
+    fitted = model.fitted_
     first = fitted.ensemble.members[0]
     facts: dict[str, Any] = {
         "input_grid": list(model.input_pca_.grid),

@@ -27,8 +27,8 @@ PROBLEMS = ("burgers", "darcy", "navier_stokes", "backward_heat")
 
 def load_surrogate(path: Path, device: str | None = None) -> Any:
     """Load the model of a command."""
+    from pcarann.loading import load
     from pcarann.marching import Marching
-    from pcarann.storage.container import load
 
     model = load(path, device)
     if isinstance(model, Marching):

@@ -15,6 +15,7 @@ from pcarann.features.scales import energy_matched_scales
 from pcarann.latent.pca import PCA, fit_pca
 from pcarann.latent.smoothing import Smoothing
 from pcarann.latent.weighting import Weighting
+from pcarann.options import Fields, Kernel
 from pcarann.symmetry.generators import Symmetry
 
 __all__ = ["DEFAULT", "ENERGY", "KEPT_ENERGY", "Choice", "chosen_parameters", "fit_input_pca", "metric_on"]
@@ -124,24 +125,24 @@ def _searched_parameters(choice: Choice, inputs: Array, outputs: Array, grid: tu
         pca, x = fit_input_pca(fields, choice)
         _, y = fit_pca(outputs, KEPT_ENERGY[1], name="outputs")
     metric = metric_on(*_some_rows(x, y), choice) if choice.steps else None
-    made: dict[str, Any] = {
+    quadrature = None
+    if choice.unit or len(grid) == 1:  # said in either case: columns of a table have their own units by default
+        weights = _unit_weights(fields) if choice.unit else place_of(fields).zeros(math.prod(grid)) + 1.0
+        quadrature = (to_host(weights).reshape(grid), None)
+    found: dict[str, Any] = {
         "n_components": (pca.n_components, KEPT_ENERGY[1]),
-        "regressor": choice.regressor,
         "ridge": choice.ridge,
         "linear": choice.linear,
         "relevance": choice.power if metric is None else "learned" if choice.symmetry else to_host(metric),
-        "smoothing": choice.smoothing,
+        "fields": Fields(smoothing=choice.smoothing, quadrature=quadrature),
     }
-    if choice.unit or len(grid) == 1:  # said in either case: columns of a table have their own units by default
-        weights = _unit_weights(fields) if choice.unit else place_of(fields).zeros(math.prod(grid)) + 1.0
-        made["quadrature"] = (to_host(weights).reshape(grid), None)
     if choice.regressor == "kernel":
-        return made | {"length": choice.length}
+        return found | {"regressor": Kernel(choice.length)}
     layers = HiddenLayers(0, 0, (pca.n_components, *choice.widths))
     weights = metric_on(x, y, choice) if metric is None else metric
     scales = energy_matched_scales(layers, Weighting(weights).weighted(x), None)
     offset = [scale * math.exp(eta) for scale, eta in zip(scales, choice.offsets, strict=True)]
-    return made | {"widths": choice.widths, "scales": (offset[0], offset[1])}
+    return found | {"widths": choice.widths, "scales": (offset[0], offset[1])}
 
 
 def _some_rows(x: Array, y: Array) -> tuple[Array, Array]:

@@ -1,8 +1,8 @@
-"""One file per model: save and load.
+"""One JSON document and named arrays in one file.
 
-A model file is a safetensors file. Its metadata hold one JSON document (format version, parameters, grids, scales,
-reports; `pcarann.storage.description`) and a SHA-256 digest of every byte of the file, the digest itself read as zeros.
-Nothing in the file is ever executed. Writing replaces the old file in one step (`pcarann.files`).
+The file is a safetensors file. Its metadata hold the document and a SHA-256 digest of every byte of the file, the
+digest itself read as zeros. Nothing in the file is ever executed. Writing replaces the old file in one step
+(`pcarann.files`).
 """
 
 from __future__ import annotations
@@ -10,17 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from typing import Any
 
 import numpy as np
 
-from pcarann.backend.arrays import place_of
 from pcarann.files import atomic_writer
-from pcarann.marching import Marching
-from pcarann.operator import PCARaNN
-from pcarann.storage.description import FORMAT_VERSION, Tensors, describe, rebuild
+from pcarann.storage.formats import FORMAT_VERSION, Document, Tensors
 
-__all__ = ["FORMAT_VERSION", "ModelFileError", "atomic_writer", "load", "save"]
+__all__ = ["FORMAT_VERSION", "ModelFileError", "read", "write"]
 
 _KEY = "pcarann"
 _BLANK = "0" * 64
@@ -33,14 +29,13 @@ class ModelFileError(ValueError):
     """The file is not a sound model file."""
 
 
-def save(model: PCARaNN | Marching, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model to `path`, replacing what was there in one step."""
+def write(path: str | os.PathLike[str], document: Document, tensors: Tensors) -> None:
+    """Write a document and its arrays to `path`, replacing what was there in one step."""
     from safetensors.numpy import save as serialise
 
-    description, tensors = describe(model)
     # safetensors writes the memory of an array as it lies: other orders than C would be scrambled.
     ordered = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
-    blank = serialise(ordered, {_KEY: json.dumps(description), "sha256": _BLANK})
+    blank = serialise(ordered, {_KEY: json.dumps(document), "sha256": _BLANK})
     del ordered
     digest = hashlib.sha256(blank).hexdigest()
     where = blank.index(_MARK + _BLANK.encode()) + len(_MARK)  # a parameter may hold as many zeros
@@ -50,22 +45,22 @@ def save(model: PCARaNN | Marching, path: str | os.PathLike[str]) -> None:
         file.write(memoryview(blank)[where + 64 :])
 
 
-def load(path: str | os.PathLike[str], device: str | None = None) -> Any:
-    """Read a model written by `PCARaNN.save` or `Marching.save`, onto the CPU or the `device` asked for.
-
-    Raises ModelFileError for anything that is not a sound model file.
-    """
-    place = place_of(None, device)
+def read(path: str | os.PathLike[str]) -> tuple[Document, Tensors]:
+    """Read the document and the arrays of a file that is whole and of a format that is known."""
     if not os.path.isfile(path):
         if os.path.exists(path):
             raise ModelFileError(f"{os.fspath(path)} is not a file.")
         raise FileNotFoundError(f"There is no model file {os.fspath(path)}.")
     _verify(path)
-    description, tensors = _read(path)
-    try:
-        return rebuild(description, tensors, place, device)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RuntimeError) as error:
-        raise ModelFileError(f"{os.fspath(path)} does not describe a model: {error}.") from error
+    document, tensors = _content(path)
+    version = document.get("format") if isinstance(document, dict) else None
+    if not isinstance(version, int):
+        raise ModelFileError(f"{os.fspath(path)} is not a pcarann model file.")
+    if version > FORMAT_VERSION:
+        raise ModelFileError(
+            f"{os.fspath(path)} has format {version}, but this pcarann reads up to {FORMAT_VERSION}: upgrade pcarann."
+        )
+    return document, tensors
 
 
 def _verify(path: str | os.PathLike[str]) -> None:
@@ -89,20 +84,12 @@ def _verify(path: str | os.PathLike[str]) -> None:
         raise ModelFileError(f"{os.fspath(path)} is damaged: its checksum does not match its content.")
 
 
-def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
+def _content(path: str | os.PathLike[str]) -> tuple[Document, Tensors]:
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(path, framework="np") as file:
-            description = json.loads((file.metadata() or {})[_KEY])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            document = json.loads((file.metadata() or {})[_KEY])
+            return document, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, KeyError, ValueError, RecursionError, TypeError) as error:
         raise ModelFileError(f"{os.fspath(path)} is not a pcarann model file: {error}.") from error
-    version = description.get("format") if isinstance(description, dict) else None
-    if not isinstance(version, int):
-        raise ModelFileError(f"{os.fspath(path)} is not a pcarann model file.")
-    if version > FORMAT_VERSION:
-        raise ModelFileError(
-            f"{os.fspath(path)} has format {version}, but this pcarann reads up to {FORMAT_VERSION}: upgrade pcarann."
-        )
-    return description, tensors

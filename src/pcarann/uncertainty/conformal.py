@@ -32,23 +32,13 @@ import numpy as np
 
 from pcarann.backend.arrays import Array, place_of, taken
 
-__all__ = ["Band", "Calibration", "Method", "conformal_rank", "kept_ranks", "nonconformity_scores", "total_spread"]
+__all__ = ["Calibration", "Method", "conformal_rank", "kept_ranks", "nonconformity_scores"]
 
 Method = Literal["sample", "pooled", "simultaneous"]
 
 # ε relative to the size of the output fields. Paper: ε = 1e-8 outright, which is large or nothing in other units.
 RELATIVE_FLOOR = 1e-8
 _KEPT_WHOLE, _KEPT_TAIL = 1 << 15, 1 << 13  # scores that are kept: all of so few; so many towards each end of more
-
-
-@dataclass(frozen=True)
-class Band:
-    """A prediction with its interval, each array shaped (samples, *grid)."""
-
-    mean: Array
-    std: Array
-    lower: Array
-    upper: Array
 
 
 @dataclass(frozen=True)
@@ -143,11 +133,6 @@ def nonconformity_scores(mean: Array, std: Array, truth: Array, floor: float, be
     scores = missed / xp.clip(std, min=floor)
     # What is not finite (a roll-out that blew up) is covered by no interval.
     return xp.where(xp.isfinite(scores), scores, math.inf)
-
-
-def total_spread(std: Array, beyond: Array | None) -> Array:
-    """√(σ² + δ²), where there is a δ."""
-    return std if beyond is None else place_of(std).xp.hypot(std, beyond)
 
 
 def check_level(alpha: float, method: str) -> None:

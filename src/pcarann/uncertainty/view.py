@@ -77,7 +77,9 @@ def view_of(pca: PCA, channels: int, folds: list[list[LeftOut]], names: Sequence
     if channels > 1 or constant:
         count = max(channels, leading)
         return View(sizes, modes, tuple(names) or tuple(f"channel {c}" for c in range(count)), constant)
-    return View(sizes, modes, tuple(names) or tuple(f"column {j}" for j in range(min(math.prod(pca.grid), _MOST_COLUMNS))))
+    return View(
+        sizes, modes, tuple(names) or tuple(f"column {j}" for j in range(min(math.prod(pca.grid), _MOST_COLUMNS)))
+    )
 
 
 def _is_constant(inputs: Array, channel: int, channels: int) -> bool:

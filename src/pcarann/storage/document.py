@@ -1,0 +1,183 @@
+"""A fitted record as one JSON document and named arrays.
+
+What a document describes is one function, on every machine: arrays that predict are stored (coefficients, modes,
+anchors, which samples are landmarks), and hidden weights are a function of the seed. What only adaptation needs is
+stored small, as the latents of the samples that were learned from; the sums that it works with are made again when it
+goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from pcarann.backend.arrays import to_host
+from pcarann.ensemble.members import Ensemble, KernelMap
+from pcarann.features.kernel import KernelFeatures
+from pcarann.features.random_layers import RandomFeatures
+from pcarann.fitted import Fitted
+from pcarann.options import Options, resolved
+from pcarann.storage.formats import FORMAT_VERSION, Document, Tensors
+from pcarann.symmetry.generators import Symmetry
+from pcarann.uncertainty.conformal import Calibration
+from pcarann.uncertainty.extrapolation import Edge
+from pcarann.uncertainty.novelty import NoveltyTest
+
+__all__ = ["described", "described_calibration"]
+
+
+def described(fitted: Fitted, parameters: Mapping[str, Any]) -> tuple[Document, Tensors]:
+    """Return the JSON document and the arrays of a record, with the parameters of its estimator."""
+    from pcarann import __version__
+
+    members = fitted.ensemble.members
+    tensors: Tensors = {"x": to_host(fitted.x), "y": to_host(fitted.y)}
+    tensors["coefficients"] = np.stack([to_host(m.coefficients) for m in members])
+    if fitted.weights is not None:
+        tensors["weights"] = to_host(fitted.weights)
+    document = {
+        "format": FORMAT_VERSION,
+        "version": __version__,
+        "parameters": _parameters(parameters, fitted),
+        "pcas": _pcas(fitted.ensemble, tensors),
+        "map": _map(fitted, tensors),
+        "symmetry": _symmetry(parameters["symmetry"], fitted, tensors),
+        "samples": fitted.samples,
+        "pca_samples": fitted.pca_samples,
+        "channels": fitted.channels,
+        "units": asdict(fitted.units),
+        "own_units": fitted.own_units,
+        "ridge": fitted.ridge,
+        "smoothing": (fitted.smoothing.width, fitted.smoothing.periodic),
+        "energy_scales": fitted.energy_scales,
+        "reports": [asdict(m.report) for m in members],
+        "report": None if fitted.report is None else asdict(fitted.report),
+        "refinement": None if fitted.refinement is None else asdict(fitted.refinement),
+        "seconds": fitted.seconds,
+        "view": asdict(fitted.view),
+        "names": fitted.names,
+        "reach": _novelty_test(fitted.novelty_test, tensors),
+        "edge": _edge(fitted.edge, tensors),
+        "n_adapted": fitted.n_adapted,
+        "state": fitted.state,
+        "calibrated": fitted.calibrated,
+        "calibration": described_calibration(fitted.calibration, "calibration", tensors),
+        "adaptation": _adaptation(fitted, tensors),
+    }
+    return document, tensors
+
+
+def described_calibration(calibration: Calibration | None, name: str, tensors: Tensors) -> dict[str, Any] | None:
+    """Add the scores of a calibration under a name; return the rest of it."""
+    if calibration is None:
+        return None
+    tensors |= {f"{name}.scores": to_host(calibration.scores), f"{name}.largest": to_host(calibration.largest)}
+    tensors[f"{name}.ranks"] = calibration.ranks
+    return {"floor": calibration.floor, "points": calibration.points}
+
+
+def _parameters(parameters: Mapping[str, Any], fitted: Fitted) -> dict[str, Any]:
+    """Return parameters as JSON can hold them; those that are arrays are among the tensors."""
+    elsewhere = dict.fromkeys(("device", "symmetry"))
+    if np.ndim(parameters["relevance"]):
+        elsewhere["relevance"] = None
+    fields = replace(resolved("fields", parameters["fields"]), quadrature=None)
+    stored = {**parameters, **elsewhere, "fields": fields, "random_state": fitted.feature_map.random_seed}
+    return {name: _plain(value) for name, value in stored.items()}
+
+
+def _plain(value: Any) -> Any:
+    """Return a parameter as JSON can hold it."""
+    if isinstance(value, Options):
+        return {"options": type(value).__name__} | {name: _plain(part) for name, part in value.get_params().items()}
+    if isinstance(value, tuple | list | np.ndarray):
+        return [_plain(part) for part in value]
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, Real):  # fractions and NumPy's numbers among them
+        return int(value) if isinstance(value, Integral) else float(value)
+    return value
+
+
+def _pcas(ensemble: Ensemble, tensors: Tensors) -> dict[str, Any]:
+    pcas = {}
+    for side, pca in (("input", ensemble.input_pca), ("output", ensemble.output_pca)):
+        pcas[side] = {"grid": pca.grid, "energy": pca.energy}
+        for name in ("mean", "modes", "singular_values", "weights"):
+            if getattr(pca, name) is not None:
+                tensors[f"{side}.{name}"] = to_host(getattr(pca, name))
+    return pcas
+
+
+def _map(fitted: Fitted, tensors: Tensors) -> dict[str, Any]:
+    """Add what the members' feature maps are made of. Weights are a function of the seed."""
+    found = fitted.feature_map
+    for name in ("relevance", "linear"):
+        if getattr(found.weighting, name) is not None:
+            tensors[f"latent.{name}"] = to_host(getattr(found.weighting, name))
+    if isinstance(found, KernelMap):
+        kernels = [m.features for m in fitted.ensemble.members if isinstance(m.features, KernelFeatures)]
+        tensors["landmarks"] = np.asarray([one.rows for one in kernels], dtype=np.int64)
+        # The length itself too: the median that it is measured in rounds differently elsewhere.
+        lengths = {"length": found.length, "lengths": [one.length for one in kernels]}
+        return {"regressor": "kernel", "seed": found.seed, **lengths}
+    features = [m.features for m in fitted.ensemble.members if isinstance(m.features, RandomFeatures)]
+    for layer in (0, 1):
+        tensors[f"anchors{layer + 1}"] = np.stack([to_host(one.anchors[layer]) for one in features])
+    return {
+        "regressor": "random",
+        "seed": found.layers.seed,
+        "sizes": found.layers.sizes,
+        "scales": found.scales,
+        "kept_weights": features[0].weights is not None,
+    }
+
+
+def _symmetry(symmetry: Symmetry | None, fitted: Fitted, tensors: Tensors) -> dict[str, Any] | None:
+    group = fitted.ensemble.group
+    if group is None:
+        return None
+    tensors |= {f"symmetry.{side}": table for side, table in group.tables().items()}
+    name = "Symmetry" if symmetry is None else repr(symmetry.using())
+    return {"name": name, "copied": fitted.copied, "averaged": fitted.ensemble.averaged}
+
+
+def _novelty_test(test: NoveltyTest | None, tensors: Tensors) -> dict[str, Any] | None:
+    if test is None:
+        return None
+    tensors |= {"reach.body": test.tails.body, "reach.excess": test.tails.excess}
+    tensors |= {"reach.depths": test.depths, "reach.surprises": test.surprises}
+    tensors |= {"reach.low": test.ranges[0], "reach.high": test.ranges[1]}
+    return {"floor": test.floor, "farthest": test.farthest, "groups": test.groups}
+
+
+def _edge(edge: Edge | None, tensors: Tensors) -> dict[str, Any] | None:
+    if edge is None:
+        return None
+    tensors |= {f"edge.{name}": to_host(getattr(edge, name)) for name in ("low", "high", "spread")}
+    if edge.columns is not None:
+        tensors |= {f"edge.columns.{end}": to_host(edge.columns[i]) for i, end in enumerate(("low", "high"))}
+    return {name: getattr(edge, name) for name in ("farthest", "residual", "size", "samples")}
+
+
+def _adaptation(fitted: Fitted, tensors: Tensors) -> dict[str, Any] | None:
+    """Add what `partial_fit` goes on from after loading: the rows that it has taken in, and where it began."""
+    adaptation = fitted.adaptation
+    if adaptation is None:
+        return None
+    x, y, _ = adaptation.rows.joined()
+    old = int(fitted.x.shape[0])
+    tensors |= {"adaptation.x": to_host(x[old:, :]), "adaptation.y": to_host(y[old:, :])}
+    tensors["adaptation.own"] = np.concatenate([to_host(own)[:, 0] for own in adaptation.rows.own])
+    if adaptation.begun == "least-squares":
+        tensors["adaptation.priors"] = np.stack([to_host(prior) for prior in adaptation.priors])
+    return {
+        "ridge": adaptation.ridge,
+        "faded": adaptation.rows.faded,
+        "trained": adaptation.trained,
+        "begun": adaptation.begun,
+    }

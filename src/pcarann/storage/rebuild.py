@@ -1,0 +1,323 @@
+"""The record that a JSON document and named arrays describe, every part of it checked.
+
+A checksum says that a file is whole, not that it is a model: shapes, types and numbers are compared with each other
+here, so that what is wrong with a file is said when it is loaded and not when it predicts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pcarann.backend.arrays import Array, Place, taken, to_host
+from pcarann.ensemble.members import Ensemble, Features, KernelMap, Member, RandomMap
+from pcarann.features.kernel import KernelFeatures, median_distance
+from pcarann.features.random_layers import HiddenLayers, RandomFeatures
+from pcarann.features.refine import Refinement
+from pcarann.fitted import Fitted
+from pcarann.latent.pca import PCA
+from pcarann.latent.smoothing import Smoothing
+from pcarann.latent.units import Units
+from pcarann.latent.weighting import Weighting
+from pcarann.options import Adapt, Fields, Kernel, Refine, resolved
+from pcarann.readout.direct import ReadoutReport
+from pcarann.readout.recursive import Adaptation, Rows
+from pcarann.storage.formats import Document, Tensors
+from pcarann.symmetry.generators import Symmetry
+from pcarann.symmetry.group import Group
+from pcarann.uncertainty.conformal import Calibration
+from pcarann.uncertainty.extrapolation import Edge
+from pcarann.uncertainty.fit_report import FitReport
+from pcarann.uncertainty.novelty import NoveltyTest, Tails
+from pcarann.uncertainty.view import View
+
+__all__ = ["rebuilt", "rebuilt_calibration"]
+
+
+@dataclass(frozen=True)
+class _Arrays:
+    """The arrays of a file at the place of the model, each checked when it is asked for."""
+
+    found: Tensors
+    place: Place
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.found
+
+    def __call__(self, name: str, *shape: int) -> Array:
+        found = self.found[name]
+        if shape and found.shape != shape:
+            raise ValueError(f"{name} has shape {found.shape} instead of {shape}")
+        if found.dtype != np.float64:
+            raise ValueError(f"{name} has dtype {found.dtype}")
+        return self.place.put(found)
+
+
+def rebuilt(document: Document, tensors: Tensors, place: Place) -> tuple[Fitted, dict[str, Any]]:
+    """Return the record that a document of the newest format describes, and the parameters of its estimator."""
+    arrays = _Arrays(tensors, place)
+    input_pca, output_pca = (_pca(document["pcas"][side], side, arrays) for side in ("input", "output"))
+    rows, samples = int(tensors["x"].shape[0]), int(document["samples"])
+    x = arrays("x", rows, input_pca.n_components)
+    if not 0 < samples <= rows or not document["reports"]:
+        raise ValueError("its parts do not fit together")
+    feature_map = _map(document["map"], input_pca.n_components, arrays)
+    group, copied, averaged = _symmetry(document["symmetry"], tensors, (input_pca, output_pca))
+    # Rows after those of the fit came with refit_readout: landmarks are not among them.
+    features = _features(document, feature_map, x[: min(samples * len(copied), rows), :], arrays)
+    members = _members(document["reports"], features, output_pca.n_components, arrays)
+    points = int(output_pca.mean.shape[0])
+    fitted = Fitted(
+        ensemble=Ensemble(input_pca, output_pca, members, group, averaged),
+        x=x,
+        y=arrays("y", rows, output_pca.n_components),
+        samples=samples,
+        feature_map=feature_map,
+        smoothing=_smoothing(document["smoothing"], input_pca.grid),
+        copied=copied,
+        view=_view(document["view"], input_pca),
+        novelty_test=_novelty_test(document["reach"], tensors),
+        edge=_edge(document["edge"], arrays, input_pca),
+        units=_units(document["units"]),
+        weights=arrays("weights", rows) if "weights" in arrays else None,
+        calibration=rebuilt_calibration(document["calibration"], "calibration", tensors, place, points),
+        **_facts(document),
+    )
+    fitted = replace(fitted, adaptation=_adaptation(document["adaptation"], fitted, arrays))
+    return fitted, _parameters(document, fitted)
+
+
+def rebuilt_calibration(
+    described: dict[str, Any] | None, name: str, tensors: Tensors, place: Place, points: int
+) -> Calibration | None:
+    """Return the calibration under a name, of so many points a sample; None where there is none."""
+    if described is None:
+        return None
+    ranks, scores, largest = (tensors[f"{name}.{part}"] for part in ("ranks", "scores", "largest"))
+    floor = float(described["floor"])
+    sound = largest.ndim == 1 and largest.size and ranks.ndim == 1 and ranks.shape == scores.shape and ranks.size
+    sound = sound and ranks.dtype.kind == "i" and (np.diff(ranks) > 0).all()
+    if not sound or int(described["points"]) != points or ranks[-1] != largest.size * points or not 0 < floor < np.inf:
+        raise ValueError("its calibration does not fit its outputs")
+    return Calibration(ranks.astype(np.int64), place.put(scores), points, place.put(largest), floor)
+
+
+def _facts(document: Document) -> dict[str, Any]:
+    """The parts of a record that are plain values."""
+    scales, refinement, report = (document[name] for name in ("energy_scales", "refinement", "report"))
+    return {
+        "ridge": float(document["ridge"]),
+        "energy_scales": None if scales is None else (float(scales[0]), float(scales[1])),
+        "refinement": None if refinement is None else Refinement(**_tupled(refinement)),
+        "report": None if report is None else FitReport(**report),
+        "seconds": dict(document["seconds"]),
+        "names": tuple(str(name) for name in document.get("names", ())),
+        **{name: bool(document[name]) for name in ("channels", "own_units")},
+        **{name: int(document[name]) for name in ("pca_samples", "n_adapted", "state", "calibrated")},
+    }
+
+
+def _parameters(document: Document, fitted: Fitted) -> dict[str, Any]:
+    """The parameters of the estimator, with those that the record holds as arrays."""
+    parameters = {name: _with_options(value) for name, value in _tupled(document["parameters"]).items()}
+    input_pca, output_pca, group = fitted.ensemble.input_pca, fitted.ensemble.output_pca, fitted.ensemble.group
+    own = None if fitted.own_units else input_pca.weights
+    if own is not None or output_pca.weights is not None:
+        pairs = ((own, input_pca.grid), (output_pca.weights, output_pca.grid))
+        quadrature = tuple(None if w is None else to_host(w).reshape(grid) for w, grid in pairs)
+        parameters["fields"] = replace(resolved("fields", parameters["fields"]), quadrature=quadrature)
+    if group is not None:
+        used = (fitted.copied, fitted.ensemble.averaged)
+        fit, predict = (None if len(some) == group.order else len(some) for some in used)
+        symmetry = Symmetry.of_group(group, str(document["symmetry"]["name"]))
+        parameters["symmetry"] = symmetry.using(fit=fit, predict=predict)
+    if parameters.get("relevance", 0.0) is None:
+        found = fitted.feature_map.weighting.relevance
+        parameters["relevance"] = 0.0 if found is None else to_host(found)
+    return parameters
+
+
+def _with_options(value: Any) -> Any:
+    """Return a parameter that was stored as an object with options of its own as that object."""
+    if not isinstance(value, dict):
+        return value
+    known = {kind.__name__: kind for kind in (Adapt, Fields, Kernel, Refine)}
+    return known[value["options"]](**{name: part for name, part in value.items() if name != "options"})
+
+
+def _tupled(document: Document) -> dict[str, Any]:
+    """Return a JSON document with its lists as the tuples that they were."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in document.items()}
+
+
+def _pca(described: dict[str, Any], side: str, arrays: _Arrays) -> PCA:
+    grid = tuple(int(n) for n in described["grid"])
+    values = int(np.prod(grid, dtype=object))
+    modes = arrays(f"{side}.modes")
+    weights = arrays(f"{side}.weights", values) if f"{side}.weights" in arrays else None
+    singular_values = arrays(f"{side}.singular_values", int(modes.shape[0]))
+    if tuple(modes.shape[1:]) != (values,):
+        raise ValueError(f"{side}.modes do not fit the grid {grid}")
+    return PCA(arrays(f"{side}.mean", values), modes, singular_values, float(described["energy"]), grid, weights)
+
+
+def _smoothing(described: Any, grid: tuple[int, ...]) -> Smoothing:
+    width, periodic = float(described[0]), tuple(bool(around) for around in described[1])
+    if not 0 <= width <= 1 or (width and len(periodic) != len(grid[-2:])):
+        raise ValueError("its smoothing does not fit its grid")
+    return Smoothing(width, periodic)
+
+
+def _units(described: dict[str, Any]) -> Units:
+    units = Units(float(described["inputs"]), float(described["outputs"]))
+    if not (0 < units.inputs < np.inf and 0 < units.outputs < np.inf):
+        raise ValueError("its units are no numbers")
+    return units
+
+
+def _map(described: dict[str, Any], size: int, arrays: _Arrays) -> RandomMap | KernelMap:
+    relevance, linear = (arrays(n) if n in arrays else None for n in ("latent.relevance", "latent.linear"))
+    vector, matrix = (size,), (size, size)
+    if (relevance is not None and relevance.shape not in (vector, matrix)) or (
+        linear is not None and linear.shape != vector
+    ):
+        raise ValueError("its relevance does not fit its PCA")
+    weighting = Weighting(relevance, linear)
+    if described["regressor"] == "kernel":
+        length = float(described["length"])
+        if not 0 < length < np.inf:
+            raise ValueError("its kernel has no length")
+        return KernelMap(int(described["seed"]), length, weighting)
+    sizes = tuple(int(n) for n in described["sizes"])
+    if len(sizes) != 3 or sizes[0] != size:
+        raise ValueError("its layers do not fit its PCA")
+    first, second = (float(r) for r in described["scales"])
+    return RandomMap(HiddenLayers(int(described["seed"]), 0, (size, sizes[1], sizes[2])), (first, second), weighting)
+
+
+def _features(document: Document, feature_map: RandomMap | KernelMap, x: Array, arrays: _Arrays) -> list[Features]:
+    """The features of every member, those of a kernel at its landmarks among the rows x."""
+    count = len(document["reports"])
+    if isinstance(feature_map, KernelMap):
+        return _kernels(document, feature_map, x, arrays.found)
+    _, n1, n2 = feature_map.layers.sizes
+    anchors = (arrays("anchors1", count, n1), arrays("anchors2", count, n2))
+    made: list[Features] = []
+    for k in range(count):
+        layers = replace(feature_map.layers, member=k)
+        one = RandomFeatures(
+            layers, feature_map.scales, (anchors[0][k, :], anchors[1][k, :]), None, feature_map.weighting
+        )
+        made.append(replace(one, weights=one.hidden_weights()) if document["map"]["kept_weights"] else one)
+    return made
+
+
+def _kernels(document: Document, feature_map: KernelMap, x: Array, tensors: Tensors) -> list[Features]:
+    count, weighted = len(document["reports"]), feature_map.weighting.weighted(x)
+    if "landmarks" not in tensors:  # before format 4 the median distance was that of the first samples
+        length = feature_map.length * median_distance(weighted[:500, :])
+        return [replace(feature_map.made(k, x), length=length) for k in range(count)]
+    rows = tensors["landmarks"]
+    shaped = rows.ndim == 2 and rows.shape[0] == count and rows.dtype.kind == "i"
+    if not shaped or not ((rows >= 0) & (rows < x.shape[0])).all() or not (np.diff(rows, axis=1) > 0).all():
+        raise ValueError("its landmarks are not among its samples")
+    listed = [[int(i) for i in one] for one in rows]
+    lengths = [float(length) for length in document["map"]["lengths"]]
+    if not all(0 < length < np.inf for length in lengths):
+        raise ValueError("its kernel has no length")
+    return [
+        KernelFeatures(k, tuple(one), taken(weighted, one), length, feature_map.weighting)
+        for k, (one, length) in enumerate(zip(listed, lengths, strict=True))
+    ]
+
+
+def _members(
+    reports: list[dict[str, Any]], features: list[Features], outputs: int, arrays: _Arrays
+) -> tuple[Member, ...]:
+    old = "coefficients" not in arrays  # before format 4: readouts, a kernel's for a factor that is made anew
+    terms = features[0].count if old else features[0].terms
+    stored = arrays("readouts" if old else "coefficients", len(features), terms, outputs)
+    return tuple(
+        (Member.of if old else Member)(made, stored[k, :, :], ReadoutReport(**report))
+        for k, (made, report) in enumerate(zip(features, reports, strict=True))
+    )
+
+
+def _symmetry(
+    described: dict[str, Any] | None, tensors: Tensors, pcas: tuple[PCA, PCA]
+) -> tuple[Group | None, tuple[int, ...], tuple[int, ...]]:
+    """Return the group with the elements that were copied in the fit and those averaged at prediction."""
+    if described is None:
+        return None, (0,), (0,)
+    group = Group.from_tables({side: tensors[f"symmetry.{side}"] for side in ("input", "output")})
+    found = group.tables()
+    if any(found[side].shape[1] != pca.mean.shape[0] for side, pca in zip(("input", "output"), pcas, strict=True)):
+        raise ValueError("its symmetry does not fit its grids")
+    copied, averaged = (tuple(int(g) for g in described[name]) for name in ("copied", "averaged"))
+    for elements in (copied, averaged):
+        if not elements or elements[0] != 0 or not all(0 <= g < group.order for g in elements):
+            raise ValueError("its symmetry names elements that the group has not")
+    return group, copied, averaged
+
+
+def _view(described: dict[str, Any] | None, pca: PCA) -> View:
+    grid = pca.grid
+    columns = grid[0] if len(grid) == 1 else 0
+    if described is None:
+        return View((pca.n_components,), (pca.n_components,), tuple(f"column {j}" for j in range(columns)))
+    sizes, modes, constant = (tuple(int(n) for n in described[name]) for name in ("sizes", "modes", "constant"))
+    view = View(sizes, modes, tuple(str(name) for name in described["names"]), constant)
+    fits = sum(sizes) == pca.n_components and len(modes) == len(sizes) and len(grid) >= (len(sizes) > 1)
+    fits = fits and all(0 < m <= n for m, n in zip(modes, sizes, strict=True))
+    fits = fits and int(pca.mean.shape[0]) % len(sizes) == 0
+    leading = grid[0] if len(grid) > 1 else 0
+    named = leading if constant else len(sizes) if len(sizes) > 1 else columns
+    if not fits or not all(0 <= c < leading for c in constant) or len(view.names) < min(named, 256):
+        raise ValueError("its view does not fit its PCA")
+    return view
+
+
+def _novelty_test(described: dict[str, Any] | None, tensors: Tensors) -> NoveltyTest | None:
+    if described is None:
+        return None
+    names = ("body", "excess", "depths", "surprises", "low", "high")
+    body, excess, depths, surprises, low, high = (tensors[f"reach.{name}"] for name in names)
+    groups = tuple(int(n) for n in described["groups"])
+    fits = body.shape == excess.shape == (sum(groups),) and min(groups) > 0 and low.shape == high.shape
+    if not fits or surprises.ndim != 1 or not surprises.size or depths.shape != (len(groups), surprises.size):
+        raise ValueError("its reach does not fit together")
+    residual, distance = (float(part) for part in described["farthest"])
+    floor = float(described["floor"])
+    return NoveltyTest(Tails(body, excess), groups, depths, surprises, floor, (residual, distance), (low, high))
+
+
+def _edge(described: dict[str, Any] | None, arrays: _Arrays, pca: PCA) -> Edge | None:
+    if described is None:
+        return None
+    ends = ("low", "high")
+    columns = None
+    if "edge.columns.low" in arrays:
+        columns = tuple(arrays(f"edge.columns.{end}", int(pca.mean.shape[0])) for end in ends)
+    latents = [arrays(f"edge.{name}", pca.n_components) for name in (*ends, "spread")]
+    farthest, residual, size = (float(described[name]) for name in ("farthest", "residual", "size"))
+    if not (np.isfinite([farthest, residual, size]).all() and size > 0 and int(described["samples"]) > 0):
+        raise ValueError("its edge is nowhere")
+    return Edge(latents[0], latents[1], latents[2], farthest, columns, residual, size, int(described["samples"]))
+
+
+def _adaptation(described: dict[str, Any] | None, fitted: Fitted, arrays: _Arrays) -> Adaptation | None:
+    if described is None:
+        return None
+    members, xp = fitted.ensemble.members, arrays.place.xp
+    own = arrays("adaptation.own")
+    new = int(own.shape[0]) - int(fitted.x.shape[0])
+    x = xp.concat([fitted.x, arrays("adaptation.x", new, int(fitted.x.shape[1]))], axis=0)
+    y = xp.concat([fitted.y, arrays("adaptation.y", new, int(fitted.y.shape[1]))], axis=0)
+    priors: list[Array | None] = [None] * len(members)
+    if described["begun"] == "least-squares":
+        stored = arrays("adaptation.priors", len(priors), *(int(n) for n in members[0].coefficients.shape))
+        priors = [stored[k, :, :] for k in range(len(priors))]
+    rows = Rows((x,), (y,), (own[:, None],), float(described["faded"]))
+    return Adaptation(rows, int(described["trained"]), float(described["ridge"]), tuple(priors))
