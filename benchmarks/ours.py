@@ -63,7 +63,7 @@ def bfgs_from_zero(case: Case) -> Record:
 
 
 def _refined(case: Case, start: str, scanned: int) -> Record:
-    model, record = _timed_fit(case, "refined", refine_start=start)
+    model, record = _timed_fit(case, "refined", scales__start=start)
     found = model.refinement_
     assert found is not None
     record["refinement"] = vars(found)
@@ -137,7 +137,7 @@ def calibrate(case: Case) -> Record:
 def adapt(case: Case) -> Record:
     """200 new samples, by recursion and by a batch refit that has the old features; both with the same ridge."""
     model = case.fitted("energy")
-    ensemble, fitted = model.ensemble_, model._require_fitted()
+    ensemble, fitted = model.ensemble_, model.fitted_
     new = case.calibration[:ADAPTED]
     x, y = (
         pca.encode(case.place.put(fields.reshape(len(new), -1)))
@@ -161,7 +161,7 @@ def adapt(case: Case) -> Record:
 
 def _batch_refit(case: Case, model: PCARaNN, x: Any, y: Any, adapted: list[Any]) -> Record:
     """Refit to old and new rows, with the same ridge and by least squares; how far the recursion is from the former."""
-    ensemble, fitted = model.ensemble_, model._require_fitted()
+    ensemble, fitted = model.ensemble_, model.fitted_
     concat = case.place.xp.concat
     both = concat([fitted.y, y], axis=0)
     old = [member.features(fitted.x) for member in ensemble.members]

@@ -113,7 +113,7 @@ def calibrate(case: Case) -> Record:
 def adapt(case: Case) -> Record:
     """200 rank-one updates of a full P, and a batch ridge refit, of one member, scaled to K; the first P is apart."""
     model = case.fitted("energy", 1)
-    ensemble, fitted = literal.same_model(model), model._require_fitted()
+    ensemble, fitted = literal.same_model(model), model.fitted_
     member, new = ensemble.members[0], case.calibration[:ADAPTED]
     x, y = ensemble.inputs.encode(flat(new.inputs)), ensemble.outputs.encode(flat(new.outputs))
     old = member.features(fitted.x)

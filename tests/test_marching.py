@@ -54,7 +54,7 @@ def test_one_member_is_the_estimator_applied_again_and_again():
 
 def test_the_step_is_learned_from_all_pairs_of_neighbours(fitted):
     pairs = WAVES[:40, :-1].reshape(-1, 16), WAVES[:40, 1:].reshape(-1, 16)
-    alone = clone(STEP)._fit(*pairs, together=pairs[0].shape[0] // 40)  # of one trajectory, which are not split
+    alone = clone(STEP).fit(*pairs, together=pairs[0].shape[0] // 40)  # of one trajectory, which are not split
     assert np.array_equal(fitted.model_.predict(TEST[0][:, -1]), alone.predict(TEST[0][:, -1]))
 
 
@@ -105,7 +105,7 @@ def test_snapshots_may_have_any_grid():
 
 
 def test_smoothing_of_the_step_acts_on_every_snapshot():
-    model = Marching(clone(STEP).set_params(n_members=1, smoothing=0.1)).fit(*TRAIN)
+    model = Marching(clone(STEP).set_params(n_members=1, fields__smoothing=0.1)).fit(*TRAIN)
     snapshot = TEST[0][:, -1]
     for t in range(6):
         snapshot = model.model_.predict(snapshot)
@@ -230,7 +230,7 @@ def test_trajectories_that_leave_the_data_are_reported_at_the_step_and_have_a_wi
 def test_adaptation_follows_a_flow_that_changed():
     faster = waves(60, seed=1, speed=0.4)
     new, test = (faster[:40, :4], faster[:40, 4:]), (faster[40:, :4], faster[40:, 4:])
-    model = Marching(clone(STEP).set_params(forgetting=0.98)).fit(*TRAIN)
+    model = Marching(clone(STEP).set_params(adapt__forgetting=0.98)).fit(*TRAIN)
     before = relative_l2(model.predict(test[0]), test[1])
     after = relative_l2(model.partial_fit(*new).predict(test[0]), test[1])
     assert after < before / 5

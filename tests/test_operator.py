@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from conftest import periodic_pairs, smooth_pairs
-from pcarann import PCARaNN
+from pcarann import Adapt, Fields, Kernel, PCARaNN, Refine
 from pcarann.backend.arrays import to_host
 from pcarann.metrics import coverage, relative_l2
 from pcarann.symmetry.generators import Symmetry
@@ -133,7 +133,7 @@ def test_ridge_reaches_the_readout(pairs):
 
 def test_arrays_of_parameters_are_copied(pairs):
     weights, relevance = np.ones(40), np.ones(3)
-    model = small(n_components=3, quadrature=(weights, None), relevance=relevance).fit(*pairs[:60])
+    model = small(n_components=3, fields=Fields(quadrature=(weights, None)), relevance=relevance).fit(*pairs[:60])
     before = model.predict(pairs.inputs[60:])
     weights *= 2
     relevance *= 2
@@ -143,7 +143,7 @@ def test_arrays_of_parameters_are_copied(pairs):
 def test_quadrature_reaches_both_pcas(pairs):
     a, u = pairs[:100]
     weights = (np.linspace(1, 2, 40), np.linspace(1, 3, 80).reshape(2, 40))
-    model = small(quadrature=weights).fit(a, u)
+    model = small(fields=Fields(quadrature=weights)).fit(a, u)
     assert np.array_equal(model.input_pca_.weights, weights[0])
     assert np.array_equal(model.output_pca_.weights, weights[1].reshape(-1))
     assert relative_l2(model.predict(pairs.inputs[200:]), pairs.outputs[200:]) < 0.2
@@ -151,14 +151,12 @@ def test_quadrature_reaches_both_pcas(pairs):
 
 @pytest.mark.parametrize(("start", "scans"), [("scan", True), ("energy", False)])
 def test_refine_start_chooses_whether_to_scan(pairs, start, scans):
-    model = small(refine_start=start).fit(*pairs[:100])
+    model = small(scales=Refine(start=start)).fit(*pairs[:100])
     assert (model.refinement_.evaluations > 24) == scans
 
 
 def test_refine_ridge_reaches_the_loss(pairs):
-    little, much = (
-        small(refine_ridge=r, refine_start="energy").fit(*pairs[:100]).refinement_.start_loss for r in (1e-4, 1.0)
-    )
+    little, much = (small(scales=Refine(r, "energy")).fit(*pairs[:100]).refinement_.start_loss for r in (1e-4, 1.0))
     assert little != pytest.approx(much, rel=1e-3)
 
 
@@ -186,9 +184,9 @@ def test_partial_fit_moves_towards_new_data_and_recursion_equals_the_batch(pairs
     a, u = pairs[:200]
     shifted = smooth_pairs(80, seed=9)
     new_a, new_u = shifted.inputs, 1.5 * shifted.outputs
-    model = small(adapt_start="ridge").fit(a, u)
+    model = small(adapt=Adapt(start="ridge")).fit(a, u)
     before = relative_l2(model.predict(new_a[60:]), new_u[60:])
-    batch = clone(model).fit(a, u).refit_readout(new_a[:60], new_u[:60], ridge=model.adapt_ridge)
+    batch = clone(model).fit(a, u).refit_readout(new_a[:60], new_u[:60], ridge=Adapt().ridge)
     model.partial_fit(new_a[:25], new_u[:25]).partial_fit(new_a[25:60], new_u[25:60])
     assert relative_l2(model.predict(new_a[60:]), new_u[60:]) < before
     assert np.allclose(model.predict(a), batch.predict(a), atol=1e-9)
@@ -196,7 +194,7 @@ def test_partial_fit_moves_towards_new_data_and_recursion_equals_the_batch(pairs
 
 @pytest.mark.parametrize("start", ["least-squares", "ridge"])
 def test_adapt_start_chooses_the_departure(pairs, start):
-    model = small(adapt_start=start).fit(*pairs[:100])
+    model = small(adapt=Adapt(start=start)).fit(*pairs[:100])
     readout = model.ensemble_.members[0].readout
     model.partial_fit(*pairs[100:101])
     prior = model._fitted.adaptation.learners[0].prior
@@ -207,7 +205,11 @@ def test_forgetting_follows_a_change_faster(pairs):
     a, u = pairs[:100]
     errors = {}
     for forgetting in (1.0, 0.9):
-        model = small(forgetting=forgetting).fit(a, u).partial_fit(pairs.inputs[100:200], -pairs.outputs[100:200])
+        model = (
+            small(adapt=Adapt(forgetting=forgetting))
+            .fit(a, u)
+            .partial_fit(pairs.inputs[100:200], -pairs.outputs[100:200])
+        )
         errors[forgetting] = relative_l2(model.predict(pairs.inputs[200:]), -pairs.outputs[200:])
     assert errors[0.9] < errors[1.0]
 
@@ -560,15 +562,18 @@ def test_intervals_before_calibration_and_after_adaptation_are_refused(fitted, p
         (dict(scales=(1.0, -1.0)), "scales"),
         (dict(ridge=-1), "ridge"),
         (dict(ridge=float("nan")), "ridge"),
-        (dict(refine_ridge=0), "refine_ridge"),
-        (dict(refine_start="middle"), "refine_start"),
-        (dict(adapt_ridge=0), "adapt_ridge"),
-        (dict(adapt_start="none"), "adapt_start"),
-        (dict(forgetting=0), "forgetting"),
-        (dict(forgetting=1.1), "forgetting"),
-        (dict(quadrature=np.ones(40)), "quadrature"),
-        (dict(quadrature=(np.ones(3), None)), r"quadrature\[0\] must have the shape of one field, \(40,\)"),
-        (dict(quadrature=(-np.ones(40), None)), "positive"),
+        (dict(scales=Refine(ridge=0)), "scales.ridge"),
+        (dict(scales=Refine(start="middle")), "scales.start"),
+        (dict(adapt=Adapt(ridge=0)), "adapt.ridge"),
+        (dict(adapt=Adapt(start="none")), "adapt.start"),
+        (dict(adapt=Adapt(forgetting=0)), "adapt.forgetting"),
+        (dict(adapt=Adapt(forgetting=1.1)), "adapt.forgetting"),
+        (dict(fields=Fields(quadrature=np.ones(40))), "fields.quadrature"),
+        (
+            dict(fields=Fields(quadrature=(np.ones(3), None))),
+            r"quadrature\[0\] must have the shape of one field, \(40,\)",
+        ),
+        (dict(fields=Fields(quadrature=(-np.ones(40), None))), "positive"),
         (dict(random_state="seed"), "random_state"),
         (dict(device="abacus"), "device"),
     ],
@@ -624,18 +629,16 @@ def test_predictions_during_adaptation_equal_some_published_state(pairs):
 CIRCLE = Symmetry.shifts(-1) * Symmetry.reflection(-1, periodic=True)
 FEW = dict(n_components=(5, 8), widths=(20, 15), n_members=3, scales=(0.3, 0.3), ridge=1e-4)
 OPTIONS = {
-    "kernel": dict(regressor="kernel", length=2.0),
+    "kernel": dict(regressor=Kernel(2.0)),
     "linear": dict(linear=True),
-    "kernel with a linear term": dict(regressor="kernel", linear=True, length=2.0),
+    "kernel with a linear term": dict(regressor=Kernel(2.0), linear=True),
     "power": dict(relevance=0.5),
     "weights": dict(relevance=[1.0, 0.8, 0.6, 0.5, 0.4]),
     "metric": dict(relevance=np.eye(5) + 0.1),
     "learned": dict(relevance="learned"),
     "symmetry": dict(symmetry=CIRCLE),
-    "kernel with a symmetry": dict(regressor="kernel", symmetry=CIRCLE.using(fit=2), length=2.0),
-    "all": dict(
-        regressor="kernel", linear=True, length=2.0, relevance="learned", symmetry=CIRCLE.using(fit=2, predict=3)
-    ),
+    "kernel with a symmetry": dict(regressor=Kernel(2.0), symmetry=CIRCLE.using(fit=2)),
+    "all": dict(regressor=Kernel(2.0), linear=True, relevance="learned", symmetry=CIRCLE.using(fit=2, predict=3)),
 }
 every_option = pytest.mark.parametrize("option", list(OPTIONS.values()), ids=list(OPTIONS))
 
@@ -667,8 +670,8 @@ def test_intervals_cover_for_every_option(circular, option):
 
 @every_option
 def test_recursion_from_the_ridge_equals_a_batch_refit_for_every_option(circular, option):
-    model = with_option(circular, option, adapt_start="ridge")
-    batch = with_option(circular, option).refit_readout(*circular[60:90], ridge=model.adapt_ridge)
+    model = with_option(circular, option, adapt=Adapt(start="ridge"))
+    batch = with_option(circular, option).refit_readout(*circular[60:90], ridge=Adapt().ridge)
     model.partial_fit(*circular[60:75]).partial_fit(*circular[75:90])
     assert np.allclose(model.predict(circular.inputs), batch.predict(circular.inputs), rtol=0, atol=1e-7)
 
@@ -717,7 +720,7 @@ def test_every_option_is_the_same_on_every_backend(circular, option, library, to
 
 @pytest.mark.parametrize("forgetting", [1.0, 0.9])
 def test_blocks_and_single_samples_adapt_a_symmetric_model_alike(circular, forgetting):
-    whole, single = (with_option(circular, OPTIONS["symmetry"], forgetting=forgetting) for _ in range(2))
+    whole, single = (with_option(circular, OPTIONS["symmetry"], adapt=Adapt(forgetting=forgetting)) for _ in range(2))
     whole.partial_fit(*circular[60:70])
     for i in range(60, 70):
         single.partial_fit(*circular[i : i + 1])
@@ -754,7 +757,7 @@ def test_a_learned_metric_helps_where_one_direction_moves_the_output():
 
 
 def test_the_length_of_the_kernel_is_the_one_given_or_one_chosen(circular):
-    given, chosen = (with_option(circular, dict(regressor="kernel", length=length)) for length in (3.0, None))
+    given, chosen = (with_option(circular, dict(regressor=Kernel(length))) for length in (3.0, None))
     assert given.length_ == 3.0
     assert chosen.length_ > 0
     assert "kernel_length" in chosen.fit_seconds_

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pcarann import PCARaNN
+from pcarann import Kernel, PCARaNN
 from pcarann.settings import Settings
 from pcarann.symmetry.generators import Symmetry
 
@@ -11,12 +11,12 @@ TURNS = Symmetry.dihedral()
 @pytest.mark.parametrize(
     ("parameters", "says"),
     [
-        (dict(regressor="forest"), "regressor must be one of 'random', 'kernel', got 'forest'."),
-        (dict(regressor=None), "regressor must be one of 'random', 'kernel', got None."),
-        (dict(length=0), "length must be a number above 0, got 0."),
-        (dict(length=-1.5), "length must be a number above 0, got -1.5."),
-        (dict(length="long"), "length must be a number above 0, got 'long'."),
-        (dict(length=float("inf")), "length must be a number above 0, got inf."),
+        (dict(regressor="forest"), "regressor must be 'random', 'kernel' or a Kernel, got 'forest'."),
+        (dict(regressor=None), "regressor must be 'random', 'kernel' or a Kernel, got None."),
+        (dict(regressor=Kernel(0)), "regressor.length must be a number above 0, got 0."),
+        (dict(regressor=Kernel(-1.5)), "regressor.length must be a number above 0, got -1.5."),
+        (dict(regressor=Kernel("long")), "regressor.length must be a number above 0, got 'long'."),
+        (dict(regressor=Kernel(float("inf"))), "regressor.length must be a number above 0, got inf."),
         (dict(linear=1), "linear must be True or False, got 1."),
         (dict(linear="yes"), "linear must be True or False, got 'yes'."),
         (dict(linear=None), "linear must be True or False, got None."),
@@ -50,9 +50,6 @@ def test_a_parameter_that_does_not_fit_is_refused_in_one_sentence(parameters, sa
 @pytest.mark.parametrize(
     ("parameters", "expected"),
     [
-        (dict(regressor="kernel"), "kernel"),
-        (dict(length=None), None),
-        (dict(length=2), 2.0),
         (dict(linear=np.True_), True),
         (dict(relevance=0), 0.0),
         (dict(relevance=-1.5), -1.5),
@@ -70,6 +67,13 @@ def test_a_parameter_that_fits_is_taken_as_it_is_meant(parameters, expected):
     assert type(found) is type(expected)
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"), [("random", None), ("kernel", Kernel()), (Kernel(), Kernel()), (Kernel(2), Kernel(2.0))]
+)
+def test_a_kernel_is_a_word_or_an_object(given, expected):
+    assert Settings.of(PCARaNN(regressor=given)).kernel == expected
+
+
 @pytest.mark.parametrize("given", [[1, 2], np.ones(2, dtype="f4"), np.eye(3)], ids=["list", "vector", "matrix"])
 def test_relevance_may_be_an_array_of_one_axis_or_two(given):
     assert np.array_equal(Settings.of(PCARaNN(relevance=given)).relevance, np.asarray(given))
@@ -80,7 +84,7 @@ def test_generalised_cross_validation_goes_with_a_symmetry():
 
 
 def test_checking_changes_no_parameter():
-    model = PCARaNN(relevance=[1, 2], ridge="gcv", length=2, symmetry=TURNS)
+    model = PCARaNN(relevance=[1, 2], ridge="gcv", regressor=Kernel(2), symmetry=TURNS)
     before = model.get_params()
     Settings.of(model)
     assert model.get_params() == before

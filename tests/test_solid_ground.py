@@ -12,7 +12,7 @@ from safetensors import safe_open
 import pcarann.features.kernel
 import pcarann.fitting
 from conftest import smooth_pairs
-from pcarann import Marching, PCARaNN, load
+from pcarann import Adapt, Marching, PCARaNN, load
 from pcarann.metrics import relative_l2
 from pcarann.readout.direct import fit_readout, fit_streamed_readout
 from pcarann.uncertainty.conformal import Calibration, conformal_rank
@@ -125,7 +125,7 @@ def adapting(pairs):
 
 @pytest.mark.parametrize("start", ["least-squares", "ridge"])
 def test_a_refit_keeps_what_partial_fit_learned(pairs, start):
-    one, whole = (PCARaNN(**SMALL, adapt_start=start).fit(*pairs[:90]) for _ in range(2))
+    one, whole = (PCARaNN(**SMALL, adapt=Adapt(start=start)).fit(*pairs[:90]) for _ in range(2))
     one.partial_fit(*pairs[90:120]).refit_readout(*pairs[120:150], ridge=1e-3)
     whole.refit_readout(*pairs[90:150], ridge=1e-3)
     found, wanted = (model.predict(pairs.inputs[200:]) for model in (one, whole))
@@ -171,16 +171,16 @@ def test_a_refit_drops_the_report_of_an_earlier_search(pairs):
 @pytest.mark.parametrize("start", ["least-squares", "ridge"])
 @pytest.mark.parametrize("samples", [90, 40], ids=["primal", "dual"])
 def test_another_adapt_ridge_counts_for_all_samples_taken_in(pairs, start, samples):
-    changed = PCARaNN(**SMALL, adapt_start=start).fit(*pairs[:samples]).partial_fit(*pairs[90:100])
-    changed.set_params(adapt_ridge=1.0).partial_fit(*pairs[100:110])
-    always = PCARaNN(**SMALL, adapt_start=start, adapt_ridge=1.0).fit(*pairs[:samples])
+    changed = PCARaNN(**SMALL, adapt=Adapt(start=start)).fit(*pairs[:samples]).partial_fit(*pairs[90:100])
+    changed.set_params(adapt__ridge=1.0).partial_fit(*pairs[100:110])
+    always = PCARaNN(**SMALL, adapt=Adapt(1.0, start)).fit(*pairs[:samples])
     always.partial_fit(*pairs[90:100]).partial_fit(*pairs[100:110])
     found, wanted = (model.predict(pairs.inputs[200:]) for model in (changed, always))
     assert np.abs(found - wanted).max() <= 1e-9 * np.abs(wanted).max()  # rounding: the ridge bounds the condition
 
 
 def test_another_start_is_refused_after_adaptation_began(adapting, pairs):
-    adapting.partial_fit(*pairs[90:95]).set_params(adapt_start="ridge")
+    adapting.partial_fit(*pairs[90:95]).set_params(adapt__start="ridge")
     before = adapting.predict(pairs.inputs[:3])
     with pytest.raises(ValueError, match="adapt_start is 'ridge', but this model began to adapt with 'least-squares'"):
         adapting.partial_fit(*pairs[95:100])

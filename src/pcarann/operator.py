@@ -258,7 +258,7 @@ class PCARaNN(FittedAttributes, Surrogate):
         """New samples, checked, (samples, values) each."""
         outputs = checked_outputs(y, fitted)
         inputs = self._look(X, fitted).inputs
-        check_pair_lengths(inputs, outputs)
+        check_pair_lengths(inputs.shape[0], outputs.shape[0])
         return inputs, outputs
 
     def _mean(self, X: Array, fitted: Fitted) -> Array:
@@ -282,6 +282,6 @@ def _pairs(
     place = place_of(X, device).computing
     inputs, input_grid = check_fields(X, "X", place, least=least)
     outputs, output_grid = check_fields(required(y), "y", place, scalar=True, least=least)
-    check_pair_lengths(inputs, outputs)
+    check_pair_lengths(inputs.shape[0], outputs.shape[0])
     units = Units.of(inputs, outputs)
     return *units.divided(inputs, outputs), (input_grid, output_grid), units

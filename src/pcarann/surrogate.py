@@ -83,7 +83,7 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             fitted = self._require_fitted()
             truth = checked_outputs(y, fitted)
             samples, blocks = self._blocks(X, fitted)
-            check_pair_lengths(range(samples), truth)
+            check_pair_lengths(samples, truth.shape[0])
             self._calibrated(calibration_of(blocks, truth, fitted.output_size), fitted.state)
         return self
 

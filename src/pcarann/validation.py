@@ -10,7 +10,6 @@ import math
 import secrets
 import sys
 import warnings
-from collections.abc import Sized
 from numbers import Integral, Real
 from typing import Any
 
@@ -85,10 +84,10 @@ def warn_user(message: str) -> None:
     warnings.warn(message, stacklevel=level)
 
 
-def check_pair_lengths(inputs: Sized, outputs: Sized) -> None:
+def check_pair_lengths(inputs: int, outputs: int) -> None:
     """Refuse inputs and outputs of different length."""
-    if len(inputs) != len(outputs):
-        raise ValueError(f"X and y must have the same number of samples, found {len(inputs)} and {len(outputs)}.")
+    if inputs != outputs:
+        raise ValueError(f"X and y must have the same number of samples, found {inputs} and {outputs}.")
 
 
 def check_components(value: Any) -> tuple[int | float, int | float]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from pcarann import Marching, PCARaNN
+from pcarann import Adapt, Marching, PCARaNN
 from pcarann.backend.locking import WriterLock, writing
 
 # One sample in a hundred is called new, and said to be.
@@ -103,7 +103,7 @@ def flow(n, seed=0):
 @pytest.fixture
 def marching():
     whole = flow(40)
-    step = PCARaNN(n_components=2, widths=(20, 10), n_members=2, scales="energy", adapt_ridge=1e-6)
+    step = PCARaNN(n_components=2, widths=(20, 10), n_members=2, scales="energy", adapt=Adapt(ridge=1e-6))
     return Marching(step).fit(whole[:, :2], whole[:, 2:])
 
 

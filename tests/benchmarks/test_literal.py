@@ -51,7 +51,7 @@ def test_same_model_predicts_the_same(data):
     np.testing.assert_allclose(ensemble.predict(a_test), model.predict(a_test), atol=1e-12)
     inside = model.novelty(a_test).p_value > 0.01  # elsewhere the spread is not that of the members alone
     assert inside.sum() > 90
-    calibration = model.calibrate(a_test[inside], u_test[inside])._require_fitted().calibration
+    calibration = model.calibrate(a_test[inside], u_test[inside]).fitted_.calibration
     found = ensemble.sorted_scores(a_test[inside], u_test[inside], calibration.floor)
     assert np.array_equal(calibration.ranks, np.arange(1, found.size + 1))  # all scores of so few samples are kept
     np.testing.assert_allclose(found, calibration.scores, rtol=1e-6)
@@ -60,7 +60,7 @@ def test_same_model_predicts_the_same(data):
 def test_inner_split_and_latents_agree(data):
     a, u, _, _ = data
     _, _, x, y, count = literal.inner_latents(a, u, COMPONENTS, SEED)
-    fitted = PCARaNN(COMPONENTS, (20, 10), n_members=1, random_state=SEED).fit(a, u)._require_fitted()
+    fitted = PCARaNN(COMPONENTS, (20, 10), n_members=1, random_state=SEED).fit(a, u).fitted_
     assert count == len(_inner_samples(len(a), SEED)[0]) == 120
     np.testing.assert_allclose(x, fitted.x, atol=1e-9)
     np.testing.assert_allclose(y, fitted.y, atol=1e-9)

@@ -3,7 +3,7 @@ import pytest
 from scipy.spatial.distance import cdist
 from sklearn.gaussian_process.kernels import Matern
 
-from pcarann import PCARaNN
+from pcarann import Kernel, PCARaNN
 from pcarann.backend.arrays import to_host
 from pcarann.features.kernel import (
     LENGTHS,
@@ -165,7 +165,7 @@ def test_the_length_is_chosen_in_the_metric_of_the_latents(backend):
 
 def test_one_member_with_all_landmarks_is_textbook_kernel_ridge_regression(monkeypatch):
     monkeypatch.setattr("pcarann.features.kernel.SHARE", 1.0)
-    model = PCARaNN(n_components=(3, 2), n_members=1, regressor="kernel", length=1.5, ridge=0.1).fit(X, Y)
+    model = PCARaNN(n_components=(3, 2), n_members=1, regressor=Kernel(1.5), ridge=0.1).fit(X, Y)
     centred = X - X.mean(axis=0)  # distances do not change under the rotation to three of three modes
     unit = 1.5 * median_distance(centred)
     alpha = np.linalg.solve(kernel(centred, centred, unit) + 0.1 * np.eye(40), Y - Y.mean(axis=0))
@@ -180,7 +180,7 @@ def test_without_a_ridge_all_landmarks_are_interpolated(monkeypatch):
 
 
 def test_members_spread_where_samples_are_sparse():
-    model = PCARaNN(n_components=(3, 2), n_members=8, regressor="kernel", length=1.0).fit(X, Y)
+    model = PCARaNN(n_components=(3, 2), n_members=8, regressor=Kernel(1.0)).fit(X, Y)
     near = model.predict(X, return_std=True)[1].mean()
     between = model.predict(1.3 * X[:20] - 0.3 * X[20:], return_std=True)[1].mean()
     assert between > near

@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pcarann import PCARaNN
+from pcarann import PCARaNN, Refine
 from pcarann.features.random_layers import HiddenLayers, anchor_features
 from pcarann.features.refine import ValidationLoss, refine_scales
 from pcarann.features.scales import energy_matched_scales
@@ -233,7 +233,7 @@ SMALL = dict(n_components=6, widths=(60, 40), n_members=2)
 
 def test_noise_asks_for_a_larger_ridge_and_the_estimator_uses_it():
     noisy, clean = (
-        PCARaNN(**SMALL, ridge="refined", refine_start="energy").fit(NOISY, targets)
+        PCARaNN(**SMALL, ridge="refined", scales=Refine(start="energy")).fit(NOISY, targets)
         for targets in (NOISY_SINE, np.sin(NOISY[:, :2]))
     )
     assert noisy.ridge_ == noisy.refinement_.ridge

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pcarann import PCARaNN, Symmetry, load
+from pcarann import Fields, PCARaNN, Symmetry, load
 from pcarann.features.relevance import channel_weights
 from pcarann.latent.channels import channel_sizes, fit_channels
 from pcarann.latent.pca import fit_pca
@@ -64,7 +64,9 @@ def test_weights_of_channels_lower_the_error(three):
     inputs, outputs = three
     errors = [
         relative_l2(
-            PCARaNN(**FEW, channels=True, relevance=relevance).fit(inputs[:120], outputs[:120]).predict(inputs[120:]),
+            PCARaNN(**FEW, fields=Fields(channels=True), relevance=relevance)
+            .fit(inputs[:120], outputs[:120])
+            .predict(inputs[120:]),
             outputs[120:],
         )
         for relevance in (0.0, "channels")
@@ -75,7 +77,9 @@ def test_weights_of_channels_lower_the_error(three):
 def test_channels_go_with_a_symmetry(three):
     inputs, outputs = three
     mirror = Symmetry.reflection(-1)
-    model = PCARaNN(**FEW, channels=True, relevance="channels", symmetry=mirror).fit(inputs[:120], outputs[:120])
+    model = PCARaNN(**FEW, fields=Fields(channels=True), relevance="channels", symmetry=mirror).fit(
+        inputs[:120], outputs[:120]
+    )
     mirrored = model.predict(np.flip(inputs[120:], -1))
     assert np.allclose(mirrored, np.flip(model.predict(inputs[120:]), -1), rtol=0, atol=1e-9)
 
@@ -83,9 +87,12 @@ def test_channels_go_with_a_symmetry(three):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (dict(channels=True), "channels=True needs inputs of shape (samples, channels, *grid), found (samples, 24)"),
-        (dict(relevance="channels"), "relevance='channels' weighs the channels of the inputs: it needs channels=True"),
-        (dict(channels=1), "channels must be True or False"),
+        (
+            dict(fields=Fields(channels=True)),
+            "channels=True needs inputs of shape (samples, channels, *grid), found (samples, 24)",
+        ),
+        (dict(relevance="channels"), "relevance='channels' weighs the channels of the inputs: it needs fields=Fields"),
+        (dict(fields=Fields(channels=1)), "fields.channels must be True or False"),
     ],
 )
 def test_options_of_channels_are_refused_where_there_are_none(three, options, says):
@@ -98,7 +105,7 @@ def test_options_of_channels_are_refused_where_there_are_none(three, options, sa
 
 
 def test_sensitivity_says_in_numbers_what_counts(three, tmp_path):
-    model = PCARaNN(**FEW, channels=True, relevance="channels").fit(*three)
+    model = PCARaNN(**FEW, fields=Fields(channels=True), relevance="channels").fit(*three)
     shown = model.sensitivity_
     assert shown.channels.sum() == pytest.approx(1.0)
     assert shown.channels.argmax() == 1
@@ -122,7 +129,9 @@ def test_sensitivity_of_a_learned_metric_is_where_the_output_looks():
 @pytest.mark.parametrize("shape", [(12,), (3, 8), (3, 4, 5)])
 def test_sensitivity_is_drawn_for_every_kind_of_grid(tmp_path, shape):
     inputs = np.random.default_rng(0).normal(size=(30, *shape))
-    model = PCARaNN(n_components=3, widths=(10, 5), n_members=2, channels=len(shape) > 1, scales="energy")
+    model = PCARaNN(
+        n_components=3, widths=(10, 5), n_members=2, fields=Fields(channels=len(shape) > 1), scales="energy"
+    )
     model.fit(inputs, inputs.reshape(30, -1)[:, :2])
     model.sensitivity_.draw(tmp_path / "shown.png")
     assert (tmp_path / "shown.png").read_bytes()[:4] == b"\x89PNG"
@@ -140,9 +149,9 @@ def test_a_constant_channel_does_no_harm(three):
 
 def test_channels_are_not_smoothed_into_each_other(three):
     with pytest.raises(ValueError, match="one of which counts channels here"):
-        PCARaNN(**FEW, channels=True, smoothing=0.05).fit(*three)
+        PCARaNN(**FEW, fields=Fields(channels=True, smoothing=0.05)).fit(*three)
 
 
 def test_channels_belong_to_the_fit_and_not_to_the_parameter(three):
-    model = PCARaNN(**FEW).fit(*three).set_params(channels=True)
+    model = PCARaNN(**FEW).fit(*three).set_params(fields__channels=True)
     assert model.sensitivity_.channels is None

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from conftest import smooth_pairs
-from pcarann import PCARaNN
+from pcarann import Fields, PCARaNN
 from pcarann.features.column_units import column_weights
 from pcarann.latent.units import Units
 from pcarann.metrics import relative_l2
@@ -139,7 +139,7 @@ def series(n, seed, terms=16):
 def test_coefficients_of_a_decaying_series_are_learned_as_well_as_without_units(options):
     (a, u), (a_test, u_test) = series(250, seed=0), series(200, seed=1)
     options = {"n_components": (16, 0.9999), "widths": (80, 40), "n_members": 3} | options
-    plain = PCARaNN(**options, quadrature=(np.ones(16), None)).fit(a, u)
+    plain = PCARaNN(**options, fields=Fields(quadrature=(np.ones(16), None))).fit(a, u)
     found = PCARaNN(**options).fit(a, u)
     assert relative_l2(found.predict(a_test), u_test) <= 1.1 * relative_l2(plain.predict(a_test), u_test)
 
@@ -161,7 +161,7 @@ def test_a_column_that_never_changes_is_weighted_as_the_one_that_changes_most():
 
 def test_weights_that_the_user_gives_are_kept():
     a, _, u = table(100, np.array([1, 1e3]), seed=0)
-    model = PCARaNN(n_components=(2, 3), widths=(20, 10), n_members=1, quadrature=(np.array([1.0, 2.0]), None)).fit(
-        a, u
-    )
+    model = PCARaNN(
+        n_components=(2, 3), widths=(20, 10), n_members=1, fields=Fields(quadrature=(np.array([1.0, 2.0]), None))
+    ).fit(a, u)
     assert model.input_pca_.weights.tolist() == [1.0, 2.0]

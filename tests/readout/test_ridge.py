@@ -135,7 +135,7 @@ def test_interpolating_features_and_clean_targets_choose_a_tiny_ridge():
 def test_a_model_reports_the_ridge_that_brute_force_finds_on_its_first_member(pairs, widths, regressor):
     a, u = pairs[:36]
     u = u + 0.3 * np.random.default_rng(0).normal(size=u.shape)
-    options = dict(n_components=(4, 3), widths=widths, scales=(0.4, 0.3), n_members=2, length=2.0)
+    options = dict(n_components=(4, 3), widths=widths, scales=(0.4, 0.3), n_members=2)
     model = PCARaNN(**options, regressor=regressor, ridge="gcv").fit(a, u)
     fitted = model._fitted
     H = fitted.ensemble.members[0].features(fitted.x)

@@ -343,7 +343,9 @@ def test_a_learned_metric_beside_a_symmetry_is_learned_by_the_fit():
 
 
 def test_a_symmetry_takes_the_place_of_smoothing():
-    assert chosen_parameters(Choice(smoothing=0.1).with_symmetry(), *flat(CIRCLE[:24]), (10,))["smoothing"] == 0.0
+    assert (
+        chosen_parameters(Choice(smoothing=0.1).with_symmetry(), *flat(CIRCLE[:24]), (10,))["fields"].smoothing == 0.0
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from conftest import periodic_pairs, rewritten
-from pcarann import ModelFileError, PCARaNN, load
+from pcarann import Fields, Kernel, ModelFileError, PCARaNN, load
 from pcarann.files import atomic_writer
 from pcarann.storage.formats import FORMAT_VERSION
 from pcarann.symmetry.generators import Symmetry
@@ -94,7 +94,9 @@ def test_adaptation_goes_on_after_loading(pairs, tmp_path, start, widths):
 
 def test_quadrature_weights_and_scalar_outputs_come_back(pairs, tmp_path):
     weights = (np.linspace(1, 2, 40), None)
-    model = PCARaNN(**{**SMALL, "n_components": 0.99}, quadrature=weights).fit(pairs.inputs[:60], pairs.inputs[:60, 0])
+    model = PCARaNN(**{**SMALL, "n_components": 0.99}, fields=Fields(quadrature=weights)).fit(
+        pairs.inputs[:60], pairs.inputs[:60, 0]
+    )
     model.save(tmp_path / "m")
     again = load(tmp_path / "m")
     assert np.array_equal(again.quadrature[0], weights[0])
@@ -252,7 +254,7 @@ def test_kill_9_while_saving_keeps_the_old_file_and_leaves_nothing_beside_it(pat
 CIRCLE = Symmetry.shifts(-1) * Symmetry.reflection(-1, periodic=True)
 OPTIONS = {
     "kernel": dict(regressor="kernel"),
-    "kernel of one member": dict(regressor="kernel", n_members=1, length=1.0),
+    "kernel of one member": dict(regressor=Kernel(1.0), n_members=1),
     "linear": dict(linear=True),
     "power": dict(relevance=0.5),
     "weights": dict(relevance=[1, 2, 3, 4, 5]),

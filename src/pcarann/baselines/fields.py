@@ -103,7 +103,7 @@ def checked(inputs: Any, outputs: Any) -> tuple[Fields, Fields]:
     place = place_of(None)
     first, input_grid = check_fields(inputs, "inputs", place, least=2)
     second, output_grid = check_fields(outputs, "outputs", place, least=2)
-    check_pair_lengths(first, second)
+    check_pair_lengths(first.shape[0], second.shape[0])
     return first.reshape(-1, *input_grid), second.reshape(-1, *output_grid)
 
 

@@ -1,0 +1,102 @@
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+from pcarann import Adapt, Fields, Kernel, Marching, PCARaNN, Refine
+from pcarann.options import resolved, with_option
+
+SMALL = dict(n_components=3, widths=(20, 10), n_members=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "word", "meant"),
+    [("scales", "refined", Refine()), ("regressor", "kernel", Kernel()), ("adapt", None, Adapt())],
+)
+def test_a_word_or_none_stands_for_the_object_with_its_defaults(name, word, meant):
+    assert resolved(name, word) == meant
+
+
+@pytest.mark.parametrize(("name", "value"), [("scales", "energy"), ("scales", (1.0, 2.0)), ("ridge", None)])
+def test_what_stands_for_no_object_stays_as_it_is(name, value):
+    assert resolved(name, value) is value
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (dict(adapt__ridge=0.5), dict(adapt=Adapt(ridge=0.5))),
+        (dict(adapt__ridge=0.5, adapt__forgetting=0.9), dict(adapt=Adapt(ridge=0.5, forgetting=0.9))),
+        (dict(adapt__ridge=0.5, adapt=Adapt(start="ridge")), dict(adapt=Adapt(0.5, "ridge"))),
+        (dict(scales__start="energy"), dict(scales=Refine(start="energy"))),
+        (dict(regressor__length=3.0, regressor="kernel"), dict(regressor=Kernel(3.0))),
+        (dict(widths=(3, 4)), dict(widths=(3, 4))),
+    ],
+)
+def test_one_option_is_set_through_its_object(given, expected):
+    assert PCARaNN().set_params(**given).get_params(deep=False) == PCARaNN(**expected).get_params(deep=False)
+
+
+def test_an_option_is_set_through_a_marched_model_too():
+    assert Marching(PCARaNN()).set_params(model__adapt__ridge=0.5).model.adapt == Adapt(0.5)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (dict(scales__ridge=1.0), "Invalid parameter scales__ridge: scales='energy' has no options."),
+        (dict(adapt__length=1.0), "Invalid parameter adapt__length: Adapt has ridge, start, forgetting."),
+        (dict(nothing=1.0), "Invalid parameter 'nothing'"),
+        (dict(nothing__ridge=1.0), "Invalid parameter nothing__ridge"),
+    ],
+)
+def test_an_option_that_does_not_exist_is_refused_in_one_sentence(given, says):
+    with pytest.raises(ValueError, match="Invalid parameter") as caught:
+        PCARaNN(scales="energy").set_params(**given)
+    assert says in str(caught.value)
+
+
+def test_a_refused_option_changes_nothing():
+    model = PCARaNN()
+    with pytest.raises(ValueError, match="Invalid parameter"):
+        model.set_params(adapt__ridge=0.5, adapt__length=1.0)
+    assert model.adapt is None
+
+
+def test_deep_parameters_name_the_options():
+    assert PCARaNN(adapt=Adapt(0.5)).get_params()["adapt__ridge"] == 0.5
+
+
+def test_a_clone_keeps_the_options():
+    weights = np.arange(1.0, 4.0)
+    model = clone(PCARaNN(fields=Fields(quadrature=(weights, None)), adapt=Adapt(0.5), regressor=Kernel(2.0)))
+    assert (model.adapt, model.regressor) == (Adapt(0.5), Kernel(2.0))
+    assert np.array_equal(model.fields.quadrature[0], weights)
+
+
+def test_a_grid_search_reaches_the_options(pairs):
+    search = GridSearchCV(PCARaNN(**SMALL), {"scales__ridge": [1e-6, 1e3]}, cv=2, error_score="raise")
+    search.fit(*pairs[:60])
+    assert search.best_estimator_.scales == Refine(search.best_params_["scales__ridge"])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (dict(adapt=0.5), "adapt must be None or an Adapt, got 0.5."),
+        (dict(fields="channels"), "fields must be None or a Fields, got 'channels'."),
+        (dict(fields=Adapt()), "fields must be None or a Fields, got Adapt("),
+        (dict(regressor=Kernel), "regressor must be 'random', 'kernel' or a Kernel"),
+        (dict(scales=Adapt()), "scales must be 'refined', a Refine"),
+    ],
+)
+def test_an_object_of_another_kind_is_refused(pairs, wrong, says):
+    with pytest.raises(ValueError, match=f"^{next(iter(wrong))}") as caught:
+        PCARaNN(**SMALL, **wrong).fit(*pairs[:20])
+    assert says in str(caught.value)
+
+
+def test_with_option_leaves_the_object_it_was_given():
+    before = Adapt()
+    assert with_option("adapt", before, "ridge", 0.5) == Adapt(0.5)
+    assert before == Adapt()
