@@ -1,8 +1,12 @@
 """Files are replaced whole, with the permissions they had, and only where they are files."""
 
 import os
+import signal
 import socket
 import stat
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -140,3 +144,38 @@ def test_a_name_that_is_too_long_is_refused_before_anything_is_written(tmp_path)
 def test_the_longest_names_can_be_written(tmp_path, name):
     write(tmp_path / name)
     assert os.listdir(tmp_path) == [name]
+
+
+@pytest.fixture
+def path(tmp_path):
+    (tmp_path / "file").write_bytes(b"old")
+    return tmp_path / "file"
+
+
+def test_a_failed_write_keeps_the_old_file_and_leaves_nothing_beside_it(path):
+    def fail_half_way():
+        with atomic_writer(path) as file:
+            file.write(b"half of it")
+            raise OSError("disk full")
+
+    with pytest.raises(OSError, match="full"):
+        fail_half_way()
+    assert path.read_bytes() == b"old"
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_kill_9_while_writing_keeps_the_old_file_and_leaves_nothing_beside_it(path):
+    code = (
+        "import sys, time\n"
+        "from pcarann.files import atomic_writer\n"
+        "with atomic_writer(sys.argv[1]) as file:\n"
+        "    file.write(b'x' * 100000); file.flush(); print('writing', flush=True); time.sleep(60)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "writing\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    time.sleep(0.05)
+    assert path.read_bytes() == b"old"
+    assert os.listdir(path.parent) == [path.name]

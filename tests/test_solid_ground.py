@@ -10,9 +10,9 @@ import pytest
 from safetensors import safe_open
 
 import pcarann.features.kernel
-import pcarann.fitting
+import pcarann.features.relevance
 from conftest import smooth_pairs
-from pcarann import Adapt, Marching, PCARaNN, load
+from pcarann import Adapt, Kernel, Marching, PCARaNN, load
 from pcarann.metrics import relative_l2
 from pcarann.readout.direct import fit_readout, fit_streamed_readout
 from pcarann.uncertainty.conformal import Calibration, conformal_rank
@@ -23,11 +23,11 @@ SMALL = {"n_components": 6, "widths": (40, 30), "n_members": 2, "scales": "energ
 # A kernel under another BLAS
 
 KERNELS = {
-    f"length {length:g}, ridge {ridge:g}": {"length": length, "ridge": ridge}
+    f"length {length:g}, ridge {ridge:g}": {"regressor": Kernel(length), "ridge": ridge}
     for length in (256.0, 64.0)
     for ridge in (1e-10, 0.0)
 }
-KERNELS |= {"length 256": {"length": 256.0}, "length 64": {"length": 64.0}, "default": {}}
+KERNELS |= {"length 256": {"regressor": Kernel(256.0)}, "length 64": {"regressor": Kernel(64.0)}, "default": {}}
 ELSEWHERE = """
 import numpy as np, pcarann
 for i in range({count}):
@@ -42,7 +42,7 @@ def here_and_there(request, tmp_path_factory):
     np.save(folder / "inputs.npy", pairs.inputs[130:])
     here = []
     for i, options in enumerate(KERNELS.values()):
-        model = PCARaNN(n_components=0.99999, n_members=2, regressor="kernel", **options).fit(*pairs[:130])
+        model = PCARaNN(n_components=0.99999, n_members=2, **{"regressor": "kernel", **options}).fit(*pairs[:130])
         model.save(folder / f"{i}.pcarann")
         here.append(model.predict(pairs.inputs[130:]))
     command = [sys.executable, "-c", ELSEWHERE.format(count=len(KERNELS))]
@@ -95,7 +95,7 @@ def few_rows(monkeypatch):
         (pcarann.features.kernel, "_TUNED_ROWS", 150),
         (pcarann.features.kernel, "_MEDIAN_ROWS", 100),
         (pcarann.features.kernel, "MOST_LANDMARKS", 400),
-        (pcarann.fitting, "_METRIC_ROWS", 200),
+        (pcarann.features.relevance, "_ROWS", 200),
     ):
         monkeypatch.setattr(module, name, count)
 

@@ -17,7 +17,6 @@ from typing import BinaryIO
 
 __all__ = ["atomic_writer", "check_target"]
 
-
 _OTHERS = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 
 
@@ -67,7 +66,8 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
-    _sync_folder(target.parent)
+    with contextlib.suppress(OSError), _opened(target.parent) as folder:
+        os.fsync(folder)
 
 
 def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
@@ -103,18 +103,15 @@ def _draft_file(draft: Path) -> BinaryIO:
 
 def _give_name(descriptor: int, draft: Path) -> None:
     """Link an unnamed open file into its folder."""
-    folder = os.open(draft.parent, os.O_RDONLY)
-    try:
+    with _opened(draft.parent) as folder:
         # CPython follows the link in /proc only on the call that takes a folder, although the path is absolute.
         os.link(f"/proc/self/fd/{descriptor}", draft, src_dir_fd=folder, follow_symlinks=True)
+
+
+@contextlib.contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        yield descriptor
     finally:
-        os.close(folder)
-
-
-def _sync_folder(folder: Path) -> None:
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        os.close(descriptor)

@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 
 from conftest import smooth_pairs
-from pcarann import Fields, PCARaNN
+from pcarann import Fields, Kernel, PCARaNN
 from pcarann.features.column_units import column_weights
 from pcarann.latent.units import Units
 from pcarann.metrics import relative_l2
 
 SMALL = {"n_components": 6, "widths": (40, 30), "n_members": 2}
 REGRESSORS = pytest.mark.parametrize("options", [{}, {"regressor": "kernel"}], ids=["random", "kernel"])
-KERNEL = {"regressor": "kernel", "length": 2.0, "ridge": 1e-8}
+KERNEL = {"regressor": Kernel(2.0), "ridge": 1e-8}
 X = np.linspace(0, 1, 20)
 
 

@@ -60,7 +60,8 @@ def _to_4(document: Document, tensors: Tensors) -> Document:
     if calibration is not None:
         calibration = _scores_by_rank(calibration["floor"], "calibration", tensors)
     if marching is not None:
-        scores = _scores_by_rank(marching["floor"], "marching", tensors)
+        floor = marching["floor"]
+        scores = None if floor is None else _scores_by_rank(floor, "marching", tensors)
         marching = {**marching, "calibration": scores, "calibrated": state}
     return document | {
         "calibration": calibration,
@@ -76,10 +77,8 @@ def _to_4(document: Document, tensors: Tensors) -> Document:
     }
 
 
-def _scores_by_rank(floor: float | None, name: str, tensors: Tensors) -> dict[str, Any] | None:
-    """Give all scores of a calibration their ranks; None where there was none."""
-    if floor is None:
-        return None
+def _scores_by_rank(floor: float, name: str, tensors: Tensors) -> dict[str, Any]:
+    """Give all scores of a calibration their ranks."""
     scores, largest = tensors.pop(f"{name}.pooled"), tensors[f"{name}.largest"]
     tensors |= {f"{name}.scores": scores, f"{name}.ranks": np.arange(1, scores.size + 1)}
     return {"floor": floor, "points": scores.size // max(largest.size, 1)}
