@@ -93,8 +93,8 @@ def test_quadrature_weights_and_scalar_outputs_come_back(pairs, tmp_path):
     )
     model.save(tmp_path / "m")
     again = load(tmp_path / "m")
-    assert np.array_equal(again.quadrature[0], weights[0])
-    assert again.quadrature[1] is None
+    assert np.array_equal(again.fields.quadrature[0], weights[0])
+    assert again.fields.quadrature[1] is None
     assert np.array_equal(again.predict(pairs.inputs), model.predict(pairs.inputs))
 
 
@@ -125,7 +125,7 @@ OPTIONS = {
     "weights": dict(relevance=[1, 2, 3, 4, 5]),
     "metric": dict(relevance=np.arange(25.0).reshape(5, 5)),
     "learned": dict(relevance="learned"),
-    "chosen ridge": dict(ridge="loo"),
+    "chosen ridge": dict(ridge="gcv"),
     "symmetry": dict(symmetry=CIRCLE),
     "part of a symmetry": dict(symmetry=CIRCLE.using(fit=4, predict=3), ridge="gcv"),
     "kernel with all": dict(regressor="kernel", linear=True, relevance="learned", symmetry=CIRCLE.using(fit=4)),
@@ -170,7 +170,7 @@ def test_parameters_and_what_was_chosen_come_back_with_every_option(tmp_path, op
     assert np.array_equal(one.pop("relevance"), two.pop("relevance"))
     assert one == two
     assert again.ridge_ == model.ridge_
-    if model.regressor == "kernel":
+    if model.regressor != "random":
         assert again.length_ == model.length_
 
 

@@ -20,7 +20,7 @@ from pcarann.ensemble.members import Ensemble, KernelMap
 from pcarann.features.kernel import KernelFeatures
 from pcarann.features.random_layers import RandomFeatures
 from pcarann.fitted import Fitted
-from pcarann.options import Options, resolved
+from pcarann.options import Options
 from pcarann.storage.formats import FORMAT_VERSION, Document, Tensors
 from pcarann.symmetry.generators import Symmetry
 from pcarann.uncertainty.conformal import Calibration
@@ -85,7 +85,8 @@ def _parameters(parameters: Mapping[str, Any], fitted: Fitted) -> dict[str, Any]
     elsewhere = dict.fromkeys(("device", "symmetry"))
     if np.ndim(parameters["relevance"]):
         elsewhere["relevance"] = None
-    fields = replace(resolved("fields", parameters["fields"]), quadrature=None)
+    fields = parameters["fields"]
+    fields = None if fields is None else replace(fields, quadrature=None)
     stored = {**parameters, **elsewhere, "fields": fields, "random_state": fitted.feature_map.random_seed}
     return {name: _plain(value) for name, value in stored.items()}
 
