@@ -25,7 +25,7 @@ LAYERS = {
     "symmetry": ("symmetry",),
     "ensemble": ("ensemble",),
     "uncertainty": ("uncertainty",),
-    "a fit": ("settings", "fitted", "fitting", "recipe", "storage"),
+    "a fit": ("options", "settings", "fitted", "attributes", "fitting", "recipe", "storage"),
     "surrogates": ("surrogate", "operator", "marching", "loading", "pcarann"),
     "beside": ("problems", "baselines"),
     "benchmark": ("benchmark",),
@@ -83,19 +83,21 @@ class Module:
                 yield Import(node.lineno, _known_start(node.args[0]).rstrip("."))
 
     def private_attributes(self) -> Iterator[tuple[int, str]]:
-        """Attributes `_name` of anything but self and cls that this module does not define itself."""
+        """Attributes `_name` that this module does not define; those of self, cls and the standard library are free."""
         nodes = list(ast.walk(self.tree))
         own = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
         own |= {node.id for node in nodes if isinstance(node, ast.Name)} | _OF_NAMED_TUPLES
         attributes = [node for node in nodes if isinstance(node, ast.Attribute) and is_private(node.attr)]
-        own |= {node.attr for node in attributes if _of_self(node) and isinstance(node.ctx, ast.Store)}
-        yield from ((node.lineno, node.attr) for node in attributes if not _of_self(node) and node.attr not in own)
+        own |= {node.attr for node in attributes if _of(_SELF, node) and isinstance(node.ctx, ast.Store)}
+        free = {*_SELF, *sys.stdlib_module_names}
+        yield from ((node.lineno, node.attr) for node in attributes if not (_of(free, node) or node.attr in own))
 
     def functions(self) -> Iterator[tuple[str, ast.FunctionDef]]:
         """Functions and methods by name, `Class.method`, inner ones after outer ones."""
         yield from _functions(self.tree, "")
 
 
+_SELF = ("self", "cls")
 _OF_NAMED_TUPLES = {"_replace", "_asdict", "_make", "_fields"}
 
 
@@ -128,8 +130,8 @@ def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.FunctionDe
         yield from _functions(child, f"{prefix}{child.name}." if named else prefix)
 
 
-def _of_self(node: ast.Attribute) -> bool:
-    return isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+def _of(names: Iterable[str], node: ast.Attribute) -> bool:
+    return isinstance(node.value, ast.Name) and node.value.id in names
 
 
 def _known_start(argument: ast.expr) -> str:
@@ -175,7 +177,7 @@ def drawn(modules: list[Module]) -> str:
     """A table of the rooms, with the first sentences of their docstrings, and their imports as a Mermaid graph."""
     _, graph = graphs(modules)
     doors = {module.room: module for module in modules if module.name.count(".") < 2}
-    labels = {name: "__init__" if name == "pcarann" else name + "/" * doors[name].is_package for name in graph}
+    labels = {name: "__init__.py" if name == "pcarann" else name + "/" * doors[name].is_package for name in graph}
     rows = ["| layer | room | what it holds |", "|---|---|---|"]
     for layer, names in LAYERS.items():
         rows += [f"| {layer} | `{labels[name]}` | {_subject(doors[name])} |" for name in names if name in graph]

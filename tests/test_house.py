@@ -255,7 +255,7 @@ class A:
     _count: int
     def __init__(self, other):
         self._x = other._x + other._count + self._inherited
-        type(self).__name__, other._made(), other._replace(x=1), _free()
+        type(self).__name__, other._made(), other._replace(x=1), _free(), sys._getframe()
     def _made(self): pass
 def _free(): pass
 """
