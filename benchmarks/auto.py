@@ -30,7 +30,7 @@ import numpy as np
 from auto_cases import CASES, AutoCase
 from scipy.ndimage import gaussian_filter
 
-from pcarann.baselines.kernel import KernelOperator
+from pcarann.baselines.kernel_ridge import KernelOperator
 from pcarann.benchmark.machine import machine_facts
 from pcarann.benchmark.runner import DATA_SEED, MODEL_SEED
 from pcarann.files import atomic_writer
