@@ -11,7 +11,7 @@ from cases import ADAPTED, Case, fit, sizes_of
 from measure import Record, available_bytes, measured
 
 from pcarann.backend.arrays import to_host
-from pcarann.benchmark.settings import Variant
+from pcarann.benchmark.paper.configurations import Variant
 from pcarann.features.refine import SCAN
 from pcarann.operator import PCARaNN
 from pcarann.readout.direct import fit_readout

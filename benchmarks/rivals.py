@@ -12,7 +12,7 @@ import numpy as np
 from cases import ADAPTED, Case, Fields, flat
 from measure import SLOW, Record, available_bytes, measured
 
-from pcarann.benchmark.runner import MODEL_SEED
+from pcarann.benchmark.paper.runs import MODEL_SEED
 from pcarann.features.random_layers import HiddenLayers
 from pcarann.uncertainty.conformal import RELATIVE_FLOOR
 

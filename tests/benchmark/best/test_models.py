@@ -8,10 +8,11 @@ from sklearn.base import clone
 
 from pcarann import Marching, PCARaNN
 from pcarann.backend.arrays import place_of
-from pcarann.benchmark.best import ABLATIONS, SEEDS, SIZES, best_model, run_best, symmetry_of
-from pcarann.benchmark.noise import NOISES, OTHERS, noisy_split, run_noisy
-from pcarann.benchmark.runner import read_records, record_name, write_record
-from pcarann.benchmark.settings import PROBLEMS
+from pcarann.benchmark.best.experiments import SEEDS, SIZES, run_best
+from pcarann.benchmark.best.models import ABLATIONS, best_model, symmetry_of
+from pcarann.benchmark.best.noise import NOISES, OTHERS, noisy_split, run_noisy
+from pcarann.benchmark.paper.configurations import PROBLEMS
+from pcarann.benchmark.records import read_records, record_name, write_record
 from pcarann.problems import backward_heat, burgers, darcy, navier_stokes
 from pcarann.problems.dataset import OperatorData
 from pcarann.settings import Settings
@@ -32,7 +33,7 @@ def cache(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def records(cache):
-    return {name: run_best(PROBLEMS[name].quick(), quick=True) for name in ("burgers", "darcy")}
+    return {name: run_best(PROBLEMS[name].quick()) for name in ("burgers", "darcy")}
 
 
 def step_of(model):
@@ -165,28 +166,28 @@ def test_the_record_holds_the_size_of_the_model_that_was_fitted(records, name):
 
 @pytest.mark.parametrize("name", ["burgers", "darcy"])
 def test_the_same_run_gives_the_same_numbers(records, name):
-    again = run_best(PROBLEMS[name].quick(), quick=True)
+    again = run_best(PROBLEMS[name].quick())
     for part in ("error", "error_std", "intervals"):
         assert again[part] == records[name][part]
 
 
 @pytest.mark.parametrize("name", ["burgers", "darcy"])
 def test_the_symmetry_lowers_the_error(records, name):
-    without = run_best(PROBLEMS[name].quick(), quick=True, change="without symmetry", intervals=False)
+    without = run_best(PROBLEMS[name].quick(), change="without symmetry", intervals=False)
     assert without["change"] == "without symmetry"
     assert "intervals" not in without
     assert records[name]["error"] < without["error"]
 
 
 def test_fewer_samples_and_other_data_are_told_and_change_the_error(records):
-    fewer = run_best(PROBLEMS["burgers"].quick(), quick=True, n_train=20, seed=1, intervals=False)
+    fewer = run_best(PROBLEMS["burgers"].quick(), n_train=20, seed=1, intervals=False)
     assert (fewer["n_train"], fewer["seeds"]["data"]) == (20, 1)
     assert fewer["error"] > records["burgers"]["error"]
 
 
 def test_noise_on_the_inputs_raises_the_error():
     problem = replace(PROBLEMS["backward_heat"].quick(), options={"grid": 16, "steps": 2})
-    clean, noisy = (run_best(problem, quick=True, noise=noise, intervals=False) for noise in (0.0, 0.05))
+    clean, noisy = (run_best(problem, noise=noise, intervals=False) for noise in (0.0, 0.05))
     assert noisy["noise"] == 0.05
     assert noisy["error"] > 1.5 * clean["error"]
 
@@ -195,7 +196,7 @@ def test_noise_on_the_inputs_raises_the_error():
 @pytest.mark.parametrize("change", [None, *(name for name in ABLATIONS["navier_stokes"] if "to all ten" in name)])
 def test_navier_stokes_is_run_by_marching_and_without(change):
     problem = replace(PROBLEMS["navier_stokes"].quick(), n_train=10, n_calibration=20, n_test=4)
-    record = run_best(problem, quick=True, change=change)
+    record = run_best(problem, change=change)
     assert np.isfinite([record["error"], *(found["width"] for found in record["intervals"].values())]).all()
     assert record["error"] < 1.0
     assert bool(record["channel_shares"]) == (change is not None and "channels" in change)
@@ -233,7 +234,7 @@ def test_every_other_method_is_run_on_noisy_inputs(method):
     if method in ("pca_nn", "deeponet", "fno"):
         pytest.importorskip("torch")
     problem = replace(PROBLEMS["backward_heat"].quick(), options={"grid": 16, "steps": 2})
-    record = run_noisy(problem, method, 0.05, quick=True)
+    record = run_noisy(problem, method, 0.05)
     assert (record["kind"], record["method"], record["noise"]) == ("noisy", method, 0.05)
     assert 0 < record["error"] < 10
     assert record_name(record) == f"backward_heat-{method}-noise0_05-cpu"
@@ -241,7 +242,7 @@ def test_every_other_method_is_run_on_noisy_inputs(method):
 
 def test_noise_is_the_same_for_every_method_and_of_the_level_asked_for():
     problem = PROBLEMS["backward_heat"].quick()
-    fields = np.random.default_rng(0).normal(size=(problem.n_samples, 6))
+    fields = np.random.default_rng(0).normal(size=(sum(problem.sizes), 6))
     data = OperatorData(fields, fields)
     clean, noisy, again = (noisy_split(problem, data, level) for level in (0.0, 0.05, 0.05))
     for one, other, same in zip(clean, noisy, again, strict=True):
