@@ -10,7 +10,7 @@ matplotlib = pytest.importorskip("matplotlib")
 
 from pcarann.benchmark.paper import figures as paper_figures  # noqa: E402
 from pcarann.benchmark.report.headline import headline  # noqa: E402
-from pcarann.drawing import blank, save, style  # noqa: E402
+from pcarann.drawing import save  # noqa: E402
 
 
 def smooth(shape, seed=0):
@@ -206,14 +206,6 @@ def test_each_figure_is_saved_as_svg_and_png_without_a_date(draw, tmp_path):
         assert content.startswith(start)
         assert b"<dc:date>" not in content
         assert len(content) > 10_000
-
-
-def test_the_style_is_put_back_and_no_window_is_opened():
-    before = dict(matplotlib.rcParams)
-    with style():
-        blank(1, 1)
-        assert matplotlib.rcParams["svg.hashsalt"] == "pcarann"
-    assert dict(matplotlib.rcParams) == before
 
 
 def test_fields_are_those_of_the_refined_model_or_none(tmp_path):
