@@ -30,9 +30,9 @@ import numpy as np
 from auto_cases import CASES, AutoCase
 from scipy.ndimage import gaussian_filter
 
-from pcarann.baselines.kernel import KernelOperator
+from pcarann.baselines.kernel_ridge import KernelOperator
 from pcarann.benchmark.machine import machine_facts
-from pcarann.benchmark.runner import DATA_SEED, MODEL_SEED
+from pcarann.benchmark.paper.runs import DATA_SEED, MODEL_SEED
 from pcarann.files import atomic_writer
 from pcarann.metrics import relative_l2
 from pcarann.operator import PCARaNN

@@ -9,8 +9,8 @@ import numpy as np
 from floor import Products, Sizes
 
 from pcarann.backend.arrays import Place, place_of
-from pcarann.benchmark.runner import DATA_SEED, _generate, _model, _quietly, _sample_errors
-from pcarann.benchmark.settings import PROBLEMS, Problem, Variant
+from pcarann.benchmark.paper.configurations import PROBLEMS, Problem, Variant
+from pcarann.benchmark.paper.runs import fit_quietly, generate, paper_model, sample_errors
 from pcarann.operator import PCARaNN
 from pcarann.problems.dataset import OperatorData
 
@@ -47,7 +47,7 @@ class Case:
 
     def model(self, variant: Variant, members: int | None = None, **changed: Any) -> PCARaNN:
         """An unfitted model with the problem's parameters."""
-        made = _model(self.problem, variant, members or self.problem.n_members, None)
+        made = paper_model(self.problem, variant, members or self.problem.n_members, None)
         made.set_params(**changed)
         return made
 
@@ -60,20 +60,19 @@ class Case:
     def error(self, prediction: Any, among: slice = slice(None)) -> float:
         """Mean relative L² error of predicted test fields, as the paper defines it for the problem."""
         truth = self.test.outputs[among]
-        return float(_sample_errors(self.problem, prediction.reshape(truth.shape), truth).mean())
+        return float(sample_errors(self.problem, prediction.reshape(truth.shape), truth).mean())
 
 
 def load_case(name: str, *, quick: bool, device: str | None = None, repeats: int = 1, products: Products) -> Case:
     """Read a problem's samples, or make them where the cache does not hold them."""
     problem = PROBLEMS[name].quick() if quick else PROBLEMS[name]
-    data = _generate(problem, problem.n_samples, DATA_SEED, device, problem.options)
-    train, calibration, test = data.split(problem.n_train, problem.n_calibration, problem.n_test)
+    train, calibration, test = generate(problem, device=device).split(*problem.sizes)
     return Case(problem, train, calibration, test, device, quick, repeats, products)
 
 
 def fit(model: PCARaNN, inputs: Any, outputs: Any) -> PCARaNN:
     """Fit without the warning about clipped ranks, which the paper's numbers of modes cause by design."""
-    _quietly(model.fit, inputs, outputs)
+    fit_quietly(model, inputs, outputs)
     return model
 
 

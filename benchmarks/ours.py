@@ -11,9 +11,10 @@ from cases import ADAPTED, Case, fit, sizes_of
 from measure import Record, available_bytes, measured
 
 from pcarann.backend.arrays import to_host
-from pcarann.benchmark.settings import Variant
+from pcarann.benchmark.paper.configurations import Variant
 from pcarann.features.refine import SCAN
 from pcarann.operator import PCARaNN
+from pcarann.options import Adapt
 from pcarann.readout.direct import fit_readout
 from pcarann.readout.recursive import Adaptation
 
@@ -144,7 +145,7 @@ def adapt(case: Case) -> Record:
         for pca, fields in ((ensemble.input_pca, new.inputs), (ensemble.output_pca, new.outputs))
     )
     begun, starting = measured(
-        lambda: Adaptation.start(ensemble, fitted.rows, ridge=model.adapt_ridge, start="ridge"), place=case.place
+        lambda: Adaptation.start(ensemble, fitted.rows, ridge=Adapt().ridge, start="ridge"), place=case.place
     )
     readouts, record = measured(
         lambda: begun.update(ensemble, x, y, forgetting=1.0).readouts(ensemble),
@@ -172,7 +173,7 @@ def _batch_refit(case: Case, model: PCARaNN, x: Any, y: Any, adapted: list[Any])
     def batch(ridge: float) -> list[Any]:
         return list(ensemble.over_members(lambda member: refit(member, ridge), both.shape[0]))
 
-    readouts, record = measured(lambda: batch(model.adapt_ridge), place=case.place, repeats=case.repeats, warm_up=True)
+    readouts, record = measured(lambda: batch(Adapt().ridge), place=case.place, repeats=case.repeats, warm_up=True)
     pairs = zip(ensemble.members, adapted, readouts, strict=True)
     return {
         "batch": record,

@@ -2,7 +2,7 @@
 
     ezyrb_rbf, ezyrb_gpr, ezyrb_ann   EZyRB's ReducedOrderModel: its own POD of the outputs, then the regressor
     sklearn_mlp, sklearn_kernel_ridge scikit-learn on the latents of both PCAs
-    kernel                            pcarann.baselines.kernel, from fields to fields
+    kernel                            pcarann.baselines.kernel_ridge, from fields to fields
 
 Each is set up as its documentation advises: latents scaled where the method needs it, kernel widths from the median
 distance, ridges by cross-validation. The PCAs that a peer needs count as its time. None is tuned on test data.
@@ -163,7 +163,7 @@ def _load_libraries(name: str) -> None:
     libraries = {
         "ezyrb": ("ezyrb", "sklearn.gaussian_process"),
         "sklearn": ("sklearn.neural_network", "sklearn.kernel_ridge", "sklearn.model_selection"),
-        "kernel": ("pcarann.baselines.kernel",),
+        "kernel": ("pcarann.baselines.kernel_ridge",),
     }
     for module in (*libraries[name.partition("_")[0]], "scipy.spatial.distance"):
         import_module(module)
@@ -172,7 +172,7 @@ def _load_libraries(name: str) -> None:
 def _fit(case: Case, name: str) -> tuple[Predict, Fields]:
     """Return the fitted peer and what it predicts the test outputs from."""
     if name == "kernel":
-        from pcarann.baselines.kernel import KernelOperator
+        from pcarann.baselines.kernel_ridge import KernelOperator
 
         operator = KernelOperator(n_components=case.problem.n_components)
         operator.fit(case.train.inputs, case.train.outputs)

@@ -12,7 +12,7 @@ from typing import Any
 
 from measure import SLOW
 
-from pcarann.benchmark.settings import PROBLEMS
+from pcarann.benchmark.paper.configurations import PROBLEMS
 
 __all__ = ["floor_seconds", "report"]
 

@@ -12,8 +12,9 @@ import numpy as np
 from cases import ADAPTED, Case, Fields, flat
 from measure import SLOW, Record, available_bytes, measured
 
-from pcarann.benchmark.runner import MODEL_SEED
+from pcarann.benchmark.paper.runs import MODEL_SEED
 from pcarann.features.random_layers import HiddenLayers
+from pcarann.options import Adapt
 from pcarann.uncertainty.conformal import RELATIVE_FLOOR
 
 __all__ = ["TASKS"]
@@ -117,12 +118,12 @@ def adapt(case: Case) -> Record:
     member, new = ensemble.members[0], case.calibration[:ADAPTED]
     x, y = ensemble.inputs.encode(flat(new.inputs)), ensemble.outputs.encode(flat(new.outputs))
     old = member.features(fitted.x)
-    P, starting = measured(lambda: literal.start_recursion(old, model.adapt_ridge), **_timing(case))
+    P, starting = measured(lambda: literal.start_recursion(old, Adapt().ridge), **_timing(case))
     _, record = measured(
         lambda: literal.recursive_least_squares(P, member.readout, member.features(x), y), place=case.place
     )
     both = np.concatenate([fitted.y, y])
-    _, batch = measured(lambda: literal.batch_refit(old, member.features(x), both, model.adapt_ridge), place=case.place)
+    _, batch = measured(lambda: literal.batch_refit(old, member.features(x), both, Adapt().ridge), place=case.place)
     per_member, wanted = record["seconds"], case.problem.n_members
     scaled = {"seconds": wanted * per_member, "per_member": per_member, "start": starting, "samples": len(new)}
     scaled["batch"] = batch | {"seconds": wanted * batch["seconds"], "per_member": batch["seconds"]}

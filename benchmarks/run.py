@@ -22,9 +22,9 @@ import report
 from measure import in_fresh_process
 from task import TASKS, run_task
 
-from pcarann.benchmark.machine import _version
-from pcarann.benchmark.runner import _header
-from pcarann.benchmark.settings import PROBLEMS
+from pcarann.benchmark.machine import package_version
+from pcarann.benchmark.paper.configurations import PROBLEMS
+from pcarann.benchmark.paper.runs import header
 from pcarann.files import atomic_writer
 
 __all__ = ["main"]
@@ -63,9 +63,9 @@ def _problem_record(name: str, options: argparse.Namespace) -> Record:
     problem = PROBLEMS[name].quick() if options.quick else PROBLEMS[name]
     ask = _asker(options)
     record = {
-        **_header("speed", problem, options.device),
+        **header("speed", problem, options.device),
         "repeats": options.repeats,
-        "peer_versions": {package: _version(package) for package in ("ezyrb", "torch")},
+        "peer_versions": {package: package_version(package) for package in ("ezyrb", "torch")},
         "stages": {},
     }
     for stage in (stage for chosen in options.stages if chosen != "peers" for stage in STAGES[chosen]):

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from pcarann.problems.cache import BLOCK, cache_folder
-from pcarann.problems.dataset import build
+from pcarann.problems.dataset import Simulation
 
 SCRIPT = """
 import os, pathlib, sys, time
 import numpy as np
-from pcarann.problems.dataset import build
+from pcarann.problems.dataset import Simulation
 
 scratch, stop_at = pathlib.Path(sys.argv[1]), int(sys.argv[2])
 
-def simulate(samples, place):
+def simulate(samples, place, *, seed, k):
     if samples.start >= stop_at:
         (scratch / "reached").touch()
         time.sleep(60)
@@ -29,8 +29,7 @@ def simulate(samples, place):
     return rows, rows**2
 
 EXTRA
-settings = dict(seed=5, parameters={"k": 2}, coordinates={}, block=10, device=None, cache=True, verbose=False)
-data = build("waves", simulate, 120, **settings)
+data = Simulation("waves", simulate, {"k": 2}, {}, (10, 10)).generate(120, seed=5)
 print(float(data.outputs.sum()))
 """
 NEVER = 10**9
@@ -42,17 +41,16 @@ class Waves:
     def __init__(self):
         self.asked = []
 
-    def __call__(self, samples, place):
+    def __call__(self, samples, place, **_):
         self.asked += samples
         rows = np.sin(np.arange(samples.start, samples.stop)[:, None] * np.arange(1.0, 9.0))
         return rows, rows**2
 
 
-def run(n=120, simulate=None, **changes):
+def run(n=120, simulate=None, *, name="waves", parameters=None, block=10, **changes):
     simulate = simulate or Waves()
-    settings = dict(seed=5, parameters={"k": 2}, coordinates={}, block=10, device=None, cache=True, verbose=False)
-    name = changes.pop("name", "waves")
-    data = build(name, simulate, n, **{**settings, **changes})
+    simulation = Simulation(name, simulate, parameters or {"k": 2}, {}, (block, block))
+    data = simulation.generate(n, **{"seed": 5, **changes})
     return data, getattr(simulate, "asked", None)
 
 
@@ -215,7 +213,7 @@ def test_a_full_disk_costs_one_warning_and_no_data(folder, monkeypatch):
 
 
 def test_a_failed_simulation_leaves_no_bad_block(folder):
-    def failing(samples, place):
+    def failing(samples, place, **_):
         rows, squares = Waves()(samples, place)
         return rows, squares * (np.nan if samples.start >= BLOCK else 1)
 

@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from pcarann.problems import DataFileError, OperatorData
-from pcarann.problems.dataset import build
+from pcarann.problems import DataFileError, OperatorData, backward_heat, burgers, darcy, navier_stokes
+from pcarann.problems.dataset import Simulation
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_a_split_keeps_inputs_and_outputs_together(data):
 
 def test_a_split_keeps_coordinates_name_and_parameters(data):
     part = data.split(4)[0]
-    assert (part.name, part.parameters, list(part.coords)) == (data.name, data.parameters, ["x", "t"])
+    assert (part.name, part.parameters, list(part.coordinates)) == (data.name, data.parameters, ["x", "t"])
 
 
 @pytest.mark.parametrize("sizes", [(21,), (15, 6), (0.8, 0.3), (0.5, 11)])
@@ -103,8 +103,8 @@ def test_save_and_load_give_back_everything(data, tmp_path):
     assert np.array_equal(again.inputs, data.inputs)
     assert np.array_equal(again.outputs, data.outputs)
     assert again.outputs.dtype == np.float32
-    assert {name: axis.tolist() for name, axis in again.coords.items()} == {
-        name: axis.tolist() for name, axis in data.coords.items()
+    assert {name: axis.tolist() for name, axis in again.coordinates.items()} == {
+        name: axis.tolist() for name, axis in data.coordinates.items()
     }
     assert (again.name, again.parameters) == (data.name, data.parameters)
 
@@ -219,12 +219,12 @@ def test_repr_tells_sizes_ranges_axes_and_parameters(data):
 
 
 def built(n, block, **changes):
-    def simulate(samples, place):
+    def simulate(samples, place, *, seed, k):
         rows = place.put(np.array(samples, dtype=float))[:, None] + place.zeros(len(samples), 4)
         return rows, 2 * rows
 
-    settings = dict(seed=1, parameters={"k": 2}, coordinates={"x": np.arange(4.0)}, device=None)
-    return build("doubles", simulate, n, **{**settings, "block": block, "cache": False, "verbose": False, **changes})
+    doubles = Simulation("doubles", simulate, {"k": 2}, {"x": np.arange(4.0)}, (block, block))
+    return doubles.generate(n, **{"seed": 1, "cache": False, **changes})
 
 
 @pytest.mark.parametrize("block", [1, 7, 50, 1000])
@@ -234,7 +234,7 @@ def test_any_batch_size_builds_the_same_data(block):
 
 def test_built_data_say_what_made_them():
     data = built(3, 2)
-    assert (data.name, data.parameters, list(data.coords)) == ("doubles", {"k": 2, "seed": 1}, ["x"])
+    assert (data.name, data.parameters, list(data.coordinates)) == ("doubles", {"k": 2, "seed": 1}, ["x"])
 
 
 @pytest.mark.parametrize("n", [0, -1, 2.0, True])
@@ -244,19 +244,24 @@ def test_a_number_of_samples_that_is_no_count_is_refused(n):
 
 
 def test_a_simulation_that_fails_names_the_sample():
-    def simulate(samples, place):
+    def simulate(samples, place, *, seed):
         rows = np.ones((len(samples), 2))
         return rows, np.where(np.array(samples)[:, None] == 8, np.nan, rows)
 
-    settings = dict(seed=0, parameters={}, coordinates={}, block=3, device=None, cache=False, verbose=False)
     with pytest.raises(ValueError, match=r"NaN or infinite, the first in sample 8 \(outputs\)"):
-        build("broken", simulate, 12, **settings)
+        Simulation("broken", simulate, {}, {}, (3, 3)).generate(12, cache=False)
 
 
 def test_a_simulation_of_the_wrong_length_is_refused():
-    settings = dict(seed=0, parameters={}, coordinates={}, block=3, device=None, cache=False, verbose=False)
+    short = Simulation("short", lambda samples, place, seed: (np.ones((2, 2)), np.ones((2, 2))), {}, {}, (3, 3))
     with pytest.raises(ValueError, match=r"Samples 0 to 2: inputs \(2, 2\) instead of \(3, 2\)"):
-        build("short", lambda samples, place: (np.ones((2, 2)), np.ones((2, 2))), 3, **settings)
+        short.generate(3, cache=False)
+
+
+@pytest.mark.parametrize("problem", [backward_heat, burgers, darcy, navier_stokes])
+def test_a_parameter_that_a_problem_does_not_have_is_refused(problem):
+    with pytest.raises(TypeError, match="viscosty"):
+        problem.generate(1, cache=False, viscosty=0.1)
 
 
 def test_progress_goes_to_standard_error_alone(capsys):

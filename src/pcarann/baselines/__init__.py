@@ -25,7 +25,7 @@ _HOME = {
     "pca_nn": ("pca_nn", "PCANN"),
     "deeponet": ("deeponet", "DeepONet"),
     "fno": ("fno", "FNO"),
-    "kernel": ("kernel", "KernelOperator"),
+    "kernel": ("kernel_ridge", "KernelOperator"),
 }
 
 # PCA–NN: rate, decay and whitening were compared one at a time, in short runs of small networks on Burgers, Darcy and

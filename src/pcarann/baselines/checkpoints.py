@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from pcarann.baselines.fields import Fields
-from pcarann.baselines.training import Training
+from pcarann.baselines.optimisation import Training
 from pcarann.files import atomic_writer, check_target
 
 __all__ = ["Checkpoint", "fingerprint"]

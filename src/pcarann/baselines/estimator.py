@@ -21,7 +21,7 @@ from sklearn.exceptions import NotFittedError
 from pcarann.backend.arrays import place_of
 from pcarann.baselines.checkpoints import Checkpoint
 from pcarann.baselines.fields import Fields, Gaussian, checked, flat, split
-from pcarann.baselines.training import Recipe, Samples, Tick, Training, exact_convolutions, silent
+from pcarann.baselines.optimisation import Recipe, Samples, Tick, Training, exact_convolutions, silent
 from pcarann.validation import check_count, check_fields, check_number
 
 __all__ = ["Codec", "FieldCodec", "Rescaled", "TorchOperator", "dense"]
@@ -75,7 +75,7 @@ class Rescaled(torch.nn.Module):  # type: ignore[misc]
 
 @dataclass(kw_only=True, eq=False)
 class TorchOperator:
-    """A network from fields to fields, trained as `pcarann.baselines.training` says.
+    """A network from fields to fields, trained as `pcarann.baselines.optimisation` says.
 
     `epochs` is the most it trains, `batch` the samples of a step, `rate` the peak of the one-cycle rate, `decay` that
     of AdamW, `validation` the share of the training set that chooses the weights to keep (0: the last are kept, and

@@ -6,6 +6,7 @@ model has seen: 300 new samples to adapt to, with a forgetting factor, since wha
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from pcarann.drawing import BLUE, GREY, ORANGE, blank, save, style
 from pcarann.metrics import coverage, mean_width, relative_l2
 from pcarann.operator import PCARaNN
 from pcarann.options import Adapt
 from pcarann.problems import burgers
 
-__all__ = ["Demo", "run_demo"]
+__all__ = ["Demo", "demo_figure", "run_demo"]
 
 N_TRAIN, N_CALIBRATION, N_TEST = 1000, 300, 100
 N_NEW = 300
@@ -122,3 +124,62 @@ def _adapt(model: PCARaNN, shifted: Any) -> tuple[tuple[float, ...], float]:
         seconds += time.perf_counter() - start
         errors.append(relative_l2(model.predict(test.inputs), test.outputs))
     return tuple(errors), seconds
+
+
+def demo_figure(demo: Demo, path: str | os.PathLike[str]) -> None:
+    """Draw the demonstration: a solution, its prediction, its interval, the coverage and the adaptation."""
+    with style():
+        figure = blank(11, 6.2)
+        axes = figure.subplots(2, 3)
+        figure.suptitle("A surrogate of Burgers' equation: 100 unseen samples, the one of median error drawn", x=0.5)
+        _draw_fields(figure, axes[0], demo)
+        _draw_band(axes[1, 0], demo)
+        _draw_reliability(axes[1, 1], demo)
+        _draw_adaptation(axes[1, 2], demo)
+        save(figure, path)
+
+
+def _draw_fields(figure: Any, axes: Any, demo: Demo) -> None:
+    limit = float(abs(demo.truth).max())
+    extent = (demo.x[0], demo.x[-1], demo.t[0], demo.t[-1])
+    panels = (
+        (demo.truth, "a  solver, u(x, t)", {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}),
+        (
+            demo.mean,
+            f"b  surrogate, {1e3 * demo.predict_seconds:.2g} ms a sample",
+            {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit},
+        ),
+        (abs(demo.mean - demo.truth), "c  absolute error", {"cmap": "viridis", "vmin": 0}),
+    )
+    for axis, (values, title, colours) in zip(axes, panels, strict=True):
+        image = axis.imshow(values, origin="lower", extent=extent, aspect="auto", **colours)
+        figure.colorbar(image, ax=axis, pad=0.02)
+        axis.set(title=title, xlabel="x", ylabel="t")
+
+
+def _draw_band(axis: Any, demo: Demo) -> None:
+    now = -1
+    error, half = demo.truth[now] - demo.mean[now], (demo.upper[now] - demo.lower[now]) / 2
+    axis.fill_between(demo.x, -half, half, color=BLUE, alpha=0.25, linewidth=0, label="95 % interval")
+    axis.plot(demo.x, error, color=ORANGE, linewidth=1.4, label="solver − surrogate")
+    top = 1.1 * max(abs(error).max(), half.max())
+    axis.set(title="d  error at t = 1 and its interval", xlabel="x", ylabel="u", xlim=(0, 1), ylim=(-top, 1.9 * top))
+    axis.ticklabel_format(axis="y", scilimits=(0, 0))
+    axis.legend(loc="upper right")
+
+
+def _draw_reliability(axis: Any, demo: Demo) -> None:
+    axis.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1, label="perfect")
+    axis.plot(demo.levels, demo.coverages, color=BLUE, marker="o", markersize=3, label="measured")
+    axis.set(
+        title="e  do the intervals hold?", xlabel="level asked for", ylabel="share covered", xlim=(0, 1), ylim=(0, 1)
+    )
+    axis.legend(loc="upper left")
+
+
+def _draw_adaptation(axis: Any, demo: Demo) -> None:
+    axis.plot(demo.adapted, demo.new_errors, color=BLUE, marker="o", markersize=4)
+    axis.axhline(demo.new_errors[0], color=GREY, linestyle="--", linewidth=1)
+    axis.annotate("not adapted", (demo.adapted[-1], demo.new_errors[0]), ha="right", va="bottom", color=GREY)
+    axis.set(title="f  adapting to half the viscosity", xlabel="new samples seen", ylabel="relative L² error")
+    axis.set_ylim(0, 1.15 * max(demo.new_errors))

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-__all__ = ["gpu_name", "machine_facts"]
+__all__ = ["gpu_name", "machine_facts", "package_version"]
 
 
 def machine_facts(device: str | None) -> dict[str, Any]:
@@ -21,13 +21,14 @@ def machine_facts(device: str | None) -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "accelerator": None if device in (None, "cpu") else gpu_name(device),
         "python": platform.python_version(),
-        "versions": {name: _version(name) for name in packages},
+        "versions": {name: package_version(name) for name in packages},
         "commit": _commit(),
         "sources": _digest_of_sources(),
     }
 
 
-def _version(package: str) -> str:
+def package_version(package: str) -> str:
+    """Version of a package that is installed, or that it is not."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

@@ -1,10 +1,11 @@
-"""Records, asked for by what was run.
+"""Records: written to disk, read back, and asked for by what was run.
 
 Any may be missing: whoever asks gets none, an empty list or an empty dictionary, and shows a dash.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -12,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from pcarann.files import atomic_writer
+
 __all__ = [
     "Fields",
     "Record",
     "best_runs",
-    "best_times",
+    "error_of",
     "first",
     "is_quick",
     "learning_curve",
@@ -24,11 +27,54 @@ __all__ = [
     "place_title",
     "places",
     "read_fields",
+    "read_records",
+    "record_name",
+    "runs_of",
+    "seconds_of",
     "select",
+    "times_of",
+    "write_record",
 ]
 
 Record = dict[str, Any]
 Fields = dict[str, np.ndarray[Any, Any]]
+
+
+def write_record(folder: Path, record: Record, fields: Fields | None = None) -> Path:
+    """Write a record, and its fields, under a name made of what was run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{record_name(record)}.json"
+    with atomic_writer(path) as file:
+        file.write(json.dumps(record, indent=1).encode() + b"\n")
+    if fields:
+        with atomic_writer(path.with_suffix(".npz")) as file:
+            np.savez_compressed(file, allow_pickle=False, **fields)
+    return path
+
+
+def record_name(record: Record) -> str:
+    """Name a record by what was run, and where."""
+    what = record.get("variant") or record.get("method") or record["kind"]
+    if record["kind"] == "best":
+        details = (
+            f"seed{record['seeds']['data']}",
+            record["change"],
+            f"n{record['n_train']}",
+            f"noise{record['noise']:g}",
+        )
+        left_out = (None, None, f"n{record['sizes'][0]}", "noise0")
+        told = [part for part, usual in zip(details, left_out, strict=True) if part and part != usual]
+        what = "-".join(["best", *map(_plain, told)])
+    if record.get("way", "best") != "best":
+        what += f"-{record['way']}"
+    if record["kind"] == "noisy":
+        what += f"-noise{_plain(format(record['noise'], 'g'))}"
+    return f"{record['problem']}-{what}-{record['place']}"
+
+
+def read_records(folder: Path) -> list[Record]:
+    """Return all records in a folder, in the order of their names."""
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
 
 
 def select(records: Iterable[Record], **wanted: object) -> list[Record]:
@@ -44,6 +90,24 @@ def select(records: Iterable[Record], **wanted: object) -> list[Record]:
 def first(records: Iterable[Record], **wanted: object) -> Record | None:
     """Return the first of the records as wanted: errors on CPU and GPU agree but for rounding, so one will do."""
     return next(iter(select(records, **wanted)), None)
+
+
+def runs_of(records: Iterable[Record], problem: str, method: str) -> list[Record]:
+    """Runs of one of the paper's models or of a baseline."""
+    found = select(records, problem=problem)
+    return select(found, kind="pcarann", variant=method) + select(found, kind="baseline", method=method)
+
+
+def error_of(run: Record | None) -> float | None:
+    """Error that a run ended with: that of the ensemble, where it is one of the paper's models."""
+    if run is None:
+        return None
+    return float(run["errors"]["ensemble"] if run["kind"] == "pcarann" else run["error"])
+
+
+def seconds_of(run: Record) -> float:
+    """Seconds of training, of the ensemble where it is one of the paper's models."""
+    return float(run["seconds"]["ensemble"] if run["kind"] == "pcarann" else run["seconds"])
 
 
 def best_runs(
@@ -62,9 +126,9 @@ def one_per_seed(runs: Iterable[Record]) -> list[Record]:
     return [found[seed] for seed in sorted(found)]
 
 
-def best_times(runs: Sequence[Record]) -> dict[str, float]:
-    """Seconds of a fit on each machine, the mean over data seeds."""
-    return {place: fmean(run["seconds"] for run in select(runs, place=place)) for place in places(runs)}
+def times_of(runs: Sequence[Record]) -> dict[str, float]:
+    """Seconds of training on each machine, the mean over data seeds."""
+    return {place: fmean(map(seconds_of, select(runs, place=place))) for place in places(runs)}
 
 
 def learning_curve(records: Iterable[Record], problem: str, change: str | None = None) -> dict[int, float]:
@@ -106,3 +170,7 @@ def read_fields(folder: Path, records: Sequence[Record], problem: str) -> Fields
 
 def _place_order(place: str) -> tuple[bool, str]:
     return place != "cpu", place
+
+
+def _plain(name: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in name)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +32,7 @@ __all__ = ["demo", "reproduce"]
 @json_option
 def demo(output: Path, force: bool, as_json: bool) -> None:
     """Show the whole story on Burgers' equation: data, fit, error, intervals, an online update, a picture."""
-    from pcarann.benchmark.demo import run_demo
-    from pcarann.benchmark.figures import demo_figure
+    from pcarann.benchmark.demo import demo_figure, run_demo
 
     check_picture(output, "-o", force)
     found = run_demo(lambda message: errors.print(f"[dim]{message} …[/dim]"), verbose=True)
@@ -112,8 +109,9 @@ def _demo_rows(found: Any) -> list[tuple[str, str, str]]:
 @click.pass_context
 def reproduce(context: click.Context, /, problem: str, output: Path, best: bool, **options: Any) -> None:
     """Rebuild the paper's tables and figures from seeds, beside the paper's numbers; --best goes past them."""
-    from pcarann.benchmark.report import build_report
-    from pcarann.benchmark.runner import reproduce as run
+    from pcarann.benchmark.best.experiments import reproduce_best
+    from pcarann.benchmark.paper.experiments import reproduce as run
+    from pcarann.benchmark.report.report import build_report
 
     baselines = options.pop("baselines")
     _check_combination(context, best, baselines)
@@ -125,7 +123,7 @@ def reproduce(context: click.Context, /, problem: str, output: Path, best: bool,
     if not baselines:
         options["budget"] = None
     start = time.perf_counter()
-    for path in (_run_best if best else run)(
+    for path in (reproduce_best if best else run)(
         names, records, tell=lambda message: errors.print(f"[dim]{message}[/dim]"), **options
     ):
         click.echo(f"Record: {path}")
@@ -142,20 +140,3 @@ def _check_combination(context: click.Context, best: bool, baselines: bool) -> N
         raise click.UsageError("--repeats does not go with --best, which fits each model once.")
     if "budget" in given and not baselines:
         raise click.UsageError("--budget limits the training of baselines: add --baselines.")
-
-
-def _run_best(
-    names: Iterable[str], folder: Path, *, budget: float | None, quick: bool, **options: Any
-) -> Iterator[Path]:
-    """Run the best models; then, where there is a budget, FNO with their symmetry and all methods with noise."""
-    from pcarann.benchmark.best import reproduce_best, run_symmetric_baseline
-    from pcarann.benchmark.noise import NOISES, OTHERS, run_noisy
-    from pcarann.benchmark.runner import write_record
-    from pcarann.benchmark.settings import PROBLEMS as SETTINGS
-
-    problems = [SETTINGS[name].quick() if quick else SETTINGS[name] for name in names]
-    yield from reproduce_best(problems, folder, quick=quick, **options)
-    for problem in problems if budget is not None else ():
-        yield write_record(folder, run_symmetric_baseline(problem, "fno", budget=budget, quick=quick, **options))
-        for method, noise in product(OTHERS, NOISES) if problem.name == "backward_heat" else ():
-            yield write_record(folder, run_noisy(problem, method, noise, budget=budget, quick=quick, **options))

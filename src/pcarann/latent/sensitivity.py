@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pcarann.backend.arrays import place_of, to_host
+from pcarann.drawing import BLUE, blank, save, style
 from pcarann.latent.channels import channel_of
 from pcarann.latent.pca import PCA
 from pcarann.latent.weighting import Weighting
@@ -69,8 +70,6 @@ class Sensitivity:
 
     def draw(self, path: str | os.PathLike[str]) -> None:
         """Draw weights, channels and map to a picture file: .png, .svg or .pdf."""
-        from pcarann.benchmark.figures import BLUE, blank, save, style
-
         panels = 2 if self.channels is None else 3
         with style():
             figure = blank(3.4 * panels, 3.0)
@@ -87,8 +86,6 @@ class Sensitivity:
 
 def _draw_map(figure: object, axis: object, values: Values) -> None:
     """A curve along one axis, an image of two; of more axes, the largest over the leading ones."""
-    from pcarann.benchmark.figures import BLUE
-
     title = "b  where the input counts"
     if values.ndim < 2:
         axis.plot(np.atleast_1d(values), color=BLUE)  # type: ignore[attr-defined]

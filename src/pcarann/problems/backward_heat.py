@@ -17,13 +17,12 @@ and u at the n-th snapshot is S(g^{10n} ∘ S u₀ S)S: no time stepping.
 from __future__ import annotations
 
 import math
-from functools import partial
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
 from pcarann.backend.arrays import Array, Place, in_pieces, place_of
-from pcarann.problems.dataset import OperatorData, build
+from pcarann.problems.dataset import OperatorData, Options, Simulation
 from pcarann.problems.random_fields import squared_exponential
 from pcarann.problems.spectral import second_difference_eigenvalues, sine_matrix
 
@@ -39,32 +38,26 @@ def generate(
     n: int,
     *,
     seed: int = 0,
-    device: str | None = None,
-    cache: bool = True,
-    verbose: bool = False,
     diffusivity: float = 0.05,
     length: float = 0.2,
     grid: int = 64,
     steps: int = 10,
+    **options: Unpack[Options],
 ) -> OperatorData:
     """Return n samples u(1) ↦ u(0), …, u(0.95): inputs (n, grid, grid), outputs (n, 20, grid, grid).
 
     `steps` are the Crank–Nicolson steps between two snapshots.
+    The `options` are those of every problem (`pcarann.problems.dataset.Options`).
     """
-    parameters: dict[str, Any] = {"diffusivity": diffusivity, "length": length, "grid": grid, "steps": steps}
     points = np.linspace(0, 1, grid)
-    return build(
+    simulation = Simulation(
         "backward_heat",
-        partial(simulate, seed=seed, **parameters),
-        n,
-        seed=seed,
-        parameters=parameters,
+        simulate,
+        parameters={"diffusivity": diffusivity, "length": length, "grid": grid, "steps": steps},
         coordinates={"t": np.arange(SNAPSHOTS) / SNAPSHOTS, "x": points, "y": points},
-        block=250,
-        device=device,
-        cache=cache,
-        verbose=verbose,
+        block=(250, 250),
     )
+    return simulation.generate(n, seed=seed, **options)
 
 
 def simulate(

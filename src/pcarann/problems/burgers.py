@@ -15,13 +15,12 @@ points with 16 steps by 8e-8 at most, and by 7e-11 in the median.
 from __future__ import annotations
 
 import math
-from functools import partial
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
 from pcarann.backend.arrays import Array, Place, in_pieces, place_of
-from pcarann.problems.dataset import OperatorData, build
+from pcarann.problems.dataset import OperatorData, Options, Simulation
 from pcarann.problems.random_fields import Covariance, periodic_interval
 from pcarann.problems.spectral import alias_free, etdrk4, wavenumbers
 
@@ -39,30 +38,24 @@ def generate(
     n: int,
     *,
     seed: int = 0,
-    device: str | None = None,
-    cache: bool = True,
-    verbose: bool = False,
     viscosity: float = 0.01,
     grid: int = 300,
     steps: int = 4,
+    **options: Unpack[Options],
 ) -> OperatorData:
     """Return n samples u₀ ↦ u: inputs (n, 101 points), outputs (n, 101 times, 101 points).
 
     The solver takes `grid` points, a multiple of 100, and `steps` steps between two times.
+    The `options` are those of every problem (`pcarann.problems.dataset.Options`).
     """
-    parameters: dict[str, Any] = {"viscosity": viscosity, "grid": grid, "steps": steps}
-    return build(
+    simulation = Simulation(
         "burgers",
-        partial(simulate, seed=seed, **parameters),
-        n,
-        seed=seed,
-        parameters=parameters,
-        coordinates={"x": np.linspace(0, 1, INTERVALS + 1), "t": np.linspace(0, 1, INTERVALS + 1)},
-        block=500,
-        device=device,
-        cache=cache,
-        verbose=verbose,
+        simulate,
+        parameters={"viscosity": viscosity, "grid": grid, "steps": steps},
+        coordinates=dict.fromkeys(("x", "t"), np.linspace(0, 1, INTERVALS + 1)),
+        block=(500, 500),
     )
+    return simulation.generate(n, seed=seed, **options)
 
 
 def simulate(

@@ -18,13 +18,12 @@ by (√4 − 1)/(√4 + 1) = ⅓ in an iteration.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
 from pcarann.backend.arrays import Array, Place, in_pieces, place_of
-from pcarann.problems.dataset import OperatorData, build
+from pcarann.problems.dataset import OperatorData, Options, Simulation
 from pcarann.problems.random_fields import Covariance, neumann_square
 from pcarann.problems.spectral import second_difference_eigenvalues, sine_matrix
 
@@ -44,30 +43,24 @@ def generate(
     n: int,
     *,
     seed: int = 0,
-    device: str | None = None,
-    cache: bool = True,
-    verbose: bool = False,
     fine: int = 421,
     tolerance: float = 1e-12,
+    **options: Unpack[Options],
 ) -> OperatorData:
     """Return n samples a ↦ u: inputs and outputs (n, 29, 29).
 
     The solver takes `fine`² nodes, with fine = 28m + 1, until the residual is `tolerance` times the source.
+    The `options` are those of every problem (`pcarann.problems.dataset.Options`).
     """
-    parameters: dict[str, Any] = {"fine": fine, "tolerance": tolerance}
     points = np.linspace(0, 1, POINTS)
-    return build(
+    simulation = Simulation(
         "darcy",
-        partial(simulate, seed=seed, **parameters),
-        n,
-        seed=seed,
-        parameters=parameters,
+        simulate,
+        parameters={"fine": fine, "tolerance": tolerance},
         coordinates={"x": points, "y": points},
-        block=32 if device in (None, "cpu") else 128,
-        device=device,
-        cache=cache,
-        verbose=verbose,
+        block=(32, 128),
     )
+    return simulation.generate(n, seed=seed, **options)
 
 
 def simulate(

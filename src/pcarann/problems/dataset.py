@@ -1,6 +1,6 @@
 """Input fields a and output fields u = 𝒢(a), with where they live and what made them.
 
-`OperatorData` holds N pairs of fields on grids; `build` simulates them in batches, through the cache.
+`OperatorData` holds N pairs of fields on grids; a `Simulation` makes them in batches, through the cache.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
-from pcarann.backend.arrays import Array, Place, place_of, to_host
+from pcarann.backend.arrays import Array, place_of, to_host
 from pcarann.backend.random import permutation
 from pcarann.problems.cache import Assembly, BlockCache, plain
 from pcarann.problems.selection import nonfinite, parse_key
 from pcarann.validation import check_count
 
-__all__ = ["OperatorData", "build"]
+__all__ = ["OperatorData", "Options", "Simulation"]
 
 _FORMAT = 1
 _SHUFFLE_STREAM = (0x73706C6974,)  # "split" in ASCII: no other stream has this number
@@ -66,11 +66,6 @@ class OperatorData:
                 "inputs and outputs must have the same number of samples, "
                 f"found {len(self.inputs)} and {len(self.outputs)}."
             )
-
-    @property
-    def coords(self) -> dict[str, np.ndarray[Any, Any]]:
-        """The coordinates, by their short name."""
-        return self.coordinates
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -140,40 +135,53 @@ class OperatorData:
         return replace(self, inputs=self.inputs[samples], outputs=self.outputs[samples])
 
 
-def build(
-    name: str,
-    simulate: Callable[[range, Place], tuple[Array, Array]],
-    n: int,
-    *,
-    seed: int,
-    parameters: dict[str, Any],
-    coordinates: dict[str, np.ndarray[Any, Any]],
-    block: int,
-    device: str | None,
-    cache: bool,
-    verbose: bool,
-) -> OperatorData:
-    """Simulate the samples 0, …, n − 1, at most `block` at a time, where the cache does not hold them already.
+class Options(TypedDict, total=False):
+    """What the generator of every problem takes beside the number of samples, the seed and its own parameters."""
 
-    `simulate(samples, place)` returns the fields of these samples at `place`; sample i must depend on the seed, the
-    parameters and i alone, since the cache knows of nothing else.
-    """
-    data = Assembly(check_count(n, "n"))
-    block, place = check_count(block, "block"), place_of(None, device)
-    blocks = BlockCache.of(name, seed, parameters) if cache else None
-    if blocks is not None:
-        blocks.fill(data)
-    with _progress(name, data, verbose) as advance:
-        for samples in data.missing(block):
-            inputs, outputs = (to_host(part) for part in simulate(samples, place))
-            for part, side in ((inputs, "inputs"), (outputs, "outputs")):
-                if complaint := nonfinite(part, first=samples.start):
-                    raise ValueError(f"The simulation of {name} failed: {complaint} ({side}).")
-            data.put(samples, inputs, outputs)
-            if blocks is not None:
-                blocks.keep(data, samples)
-            advance(len(samples))
-    return OperatorData(*data.get(range(n)), coordinates, name, {**parameters, "seed": int(seed)})
+    device: str | None
+    """Where to simulate: "cpu", "cuda" or "cuda:N"; None, the CPU, unless told otherwise"""
+    cache: bool
+    """Whether samples are kept on disk for the next time; True"""
+    verbose: bool
+    """Whether progress is shown on standard error; False"""
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """A problem with its parameters, from which samples are generated."""
+
+    name: str
+    simulate: Callable[..., tuple[Array, Array]]
+    """From (samples, place, seed=…, **parameters) to the fields of these samples at that place"""
+    parameters: dict[str, Any]
+    coordinates: dict[str, np.ndarray[Any, Any]]
+    block: tuple[int, int]
+    """Samples that are simulated at a time, on a CPU and on a GPU"""
+
+    def generate(
+        self, n: int, *, seed: int = 0, device: str | None = None, cache: bool = True, verbose: bool = False
+    ) -> OperatorData:
+        """Simulate the samples 0, …, n − 1 where the cache does not hold them already.
+
+        Sample i must depend on the seed, the parameters and i alone, since the cache knows of nothing else.
+        """
+        data, place = Assembly(check_count(n, "n")), place_of(None, device)
+        blocks = BlockCache.of(self.name, seed, self.parameters) if cache else None
+        if blocks is not None:
+            blocks.fill(data)
+        with _progress(self.name, data, verbose) as advance:
+            for samples in data.missing(self.block[0] if place.on_host else self.block[1]):
+                found = self.simulate(samples, place, seed=seed, **self.parameters)
+                inputs, outputs = (to_host(part) for part in found)
+                for part, side in ((inputs, "inputs"), (outputs, "outputs")):
+                    if complaint := nonfinite(part, first=samples.start):
+                        raise ValueError(f"The simulation of {self.name} failed: {complaint} ({side}).")
+                data.put(samples, inputs, outputs)
+                if blocks is not None:
+                    blocks.keep(data, samples)
+                advance(len(samples))
+        parameters = {**self.parameters, "seed": int(seed)}
+        return OperatorData(*data.get(range(n)), self.coordinates, self.name, parameters)
 
 
 @contextlib.contextmanager

@@ -25,13 +25,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
 from pcarann.backend.arrays import Array, Place, in_pieces, place_of
-from pcarann.problems.dataset import OperatorData, build
+from pcarann.problems.dataset import OperatorData, Options, Simulation
 from pcarann.problems.random_fields import Covariance, periodic_square
 from pcarann.problems.spectral import alias_free, integrating_factor_rk4, wavenumbers
 
@@ -51,41 +50,29 @@ def generate(
     n: int,
     *,
     seed: int = 0,
-    device: str | None = None,
-    cache: bool = True,
-    verbose: bool = False,
     window: int = 1,
     viscosity: float = 1e-3,
     forcing: float = 0.1,
     grid: int = POINTS,
     steps: int = 50,
+    **options: Unpack[Options],
 ) -> OperatorData:
     """Return n samples of ten snapshots and the next ten: inputs and outputs (n, 10, 64, 64).
 
     The inputs begin at t = `window`. The solver takes `grid`² points, a multiple of 64, and `steps` steps between
     two snapshots.
+    The `options` are those of every problem (`pcarann.problems.dataset.Options`).
     """
-    parameters: dict[str, Any] = {
-        "window": window,
-        "viscosity": viscosity,
-        "forcing": forcing,
-        "grid": grid,
-        "steps": steps,
-    }
     points = np.arange(POINTS) / POINTS
     times = np.arange(window, window + 2 * SNAPSHOTS, dtype=float)
-    return build(
+    simulation = Simulation(
         "navier_stokes",
-        partial(simulate, seed=seed, **parameters),
-        n,
-        seed=seed,
-        parameters=parameters,
+        simulate,
+        parameters={"window": window, "viscosity": viscosity, "forcing": forcing, "grid": grid, "steps": steps},
         coordinates={"t_inputs": times[:SNAPSHOTS], "t": times[SNAPSHOTS:], "x": points, "y": points},
-        block=64 if device in (None, "cpu") else 1024,
-        device=device,
-        cache=cache,
-        verbose=verbose,
+        block=(64, 1024),
     )
+    return simulation.generate(n, seed=seed, **options)
 
 
 def simulate(

@@ -9,18 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean
 
+from pcarann.benchmark.paper.configurations import BASELINES, PAPER_EPOCHS, PROBLEMS, SYMMETRIC, VARIANTS, Problem
 from pcarann.benchmark.records import (
     Record,
     best_runs,
-    best_times,
     first,
     is_quick,
     one_per_seed,
     place_title,
+    runs_of,
+    seconds_of,
     select,
+    times_of,
 )
-from pcarann.benchmark.settings import BASELINES, PAPER_EPOCHS, PROBLEMS, SYMMETRIC, Problem
-from pcarann.benchmark.tables import VARIANTS
 from pcarann.benchmark.text import count, number, percent, seconds
 
 __all__ = ["agreement", "beaten", "differences"]
@@ -109,7 +110,7 @@ def _best_beaten_on(records: Sequence[Record], problem: Problem) -> str | None:
     if not runs:
         return None
     error = fmean(run["error"] for run in one_per_seed(runs))
-    times = _listed([f"{seconds(time)} s on {place_title(place)}" for place, time in best_times(runs).items()])
+    times = _listed([f"{seconds(time)} s on {place_title(place)}" for place, time in times_of(runs).items()])
     return _winners(records, problem, BASELINES | SYMMETRIC, error, f"{_BEST} ({number(error)} in {times})")
 
 
@@ -117,20 +118,15 @@ def _winners(
     records: Sequence[Record], problem: Problem, titles: dict[str, str], error: float, ours: str
 ) -> str | None:
     """A sentence on the baselines below an error, the best of them first."""
-    runs: Iterable[Record] = (run for method in titles for run in _trained(records, problem, method))
+    runs: Iterable[Record] = (run for method in titles for run in runs_of(records, problem.name, method))
     below = sorted((run for run in runs if run["error"] < error), key=lambda run: float(run["error"]))
     said = [f"{titles[run['method']]} ({number(run['error'])} in {_time(run)})" for run in below]
     verb = "is" if len(said) == 1 else "are"
     return f"{problem.title}: {_listed(said)} {verb} more accurate than {ours}." if said else None
 
 
-def _trained(records: Sequence[Record], problem: Problem, method: str) -> list[Record]:
-    return select(records, kind="baseline", problem=problem.name, method=method)
-
-
 def _time(run: Record) -> str:
-    taken = run["seconds"]["ensemble"] if run["kind"] == "pcarann" else run["seconds"]
-    return f"{seconds(taken)} s on {place_title(run['place'])}"
+    return f"{seconds(seconds_of(run))} s on {place_title(run['place'])}"
 
 
 def _errors(records: Sequence[Record], problem: Problem) -> Iterator[tuple[str, str]]:

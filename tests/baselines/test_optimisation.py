@@ -12,8 +12,8 @@ from pcarann.baselines import METHODS, PROBLEMS, baseline
 from pcarann.baselines.deeponet import DeepONet
 from pcarann.baselines.fields import Gaussian, split
 from pcarann.baselines.fno import FNO
+from pcarann.baselines.optimisation import Samples, one_cycle, relative_errors
 from pcarann.baselines.pca_nn import PCANN
-from pcarann.baselines.training import Samples, one_cycle, relative_errors
 from pcarann.metrics import relative_l2
 
 # (input grid, output grid): the layouts of the four problems on small grids

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 __all__ = [
-    "ADAPTATION",
     "BASELINES",
+    "LATER_WINDOW",
     "PAPER_EPOCHS",
     "PAPER_IMPROVEMENT",
     "PROBLEMS",
     "SYMMETRIC",
-    "Adaptation",
+    "VARIANTS",
+    "LaterWindow",
     "Paper",
     "Problem",
     "Result",
@@ -25,6 +26,8 @@ __all__ = [
 
 Variant = Literal["energy", "refined"]
 
+VARIANTS: dict[Variant, str] = {"energy": "PCA–RaNN, energy-matched", "refined": "PCA–RaNN, refined"}
+"""The paper's models, by name"""
 BASELINES = {"deeponet": "DeepONet", "fno": "FNO", "pca_nn": "PCA–NN", "kernel": "PCA + kernel ridge"}
 """Methods to compare with, by name; the last is not in the paper"""
 SYMMETRIC = {
@@ -58,6 +61,11 @@ class Paper:
     """At 95 %, pooled"""
     width: float
 
+    @property
+    def results(self) -> dict[str, Result]:
+        """By method: the ensembles and the baselines."""
+        return {str(variant): result for variant, result in self.ensemble.items()} | self.baselines
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -79,9 +87,19 @@ class Problem:
     """Parameters of the generator"""
 
     @property
-    def n_samples(self) -> int:
-        """Samples in all: training, calibration, test."""
-        return self.n_train + self.n_calibration + self.n_test
+    def sizes(self) -> tuple[int, int, int]:
+        """Samples for training, calibration and test."""
+        return self.n_train, self.n_calibration, self.n_test
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether this is anything but the paper's problem at its full size."""
+        return self != PROBLEMS[self.name]
+
+    @property
+    def later_window(self) -> LaterWindow:
+        """What the model is adapted to, at the size of the problem."""
+        return replace(LATER_WINDOW, counts=(0, 5, 10), n_test=5) if self.is_quick else LATER_WINDOW
 
     def quick(self) -> Problem:
         """The same problem in seconds: fewer samples, members and neurons."""
@@ -99,10 +117,10 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Adaptation:
-    """Online adaptation of the Navier–Stokes model to a later time window."""
+class LaterWindow:
+    """The later time window that the Navier–Stokes model is adapted to online."""
 
-    window: int
+    start: int
     """The inputs begin at this time"""
     counts: tuple[int, ...]
     """Adaptation samples after which the error is measured"""
@@ -113,10 +131,6 @@ class Adaptation:
     """The paper's mean error over t = 21–30, before and after"""
     recursive_seconds: float
     batch_seconds: float
-
-    def quick(self) -> Adaptation:
-        """The same experiment in seconds."""
-        return replace(self, counts=(0, 5, 10), n_test=5)
 
 
 PROBLEMS = {
@@ -222,8 +236,8 @@ PROBLEMS = {
     )
 }
 
-ADAPTATION = Adaptation(
-    window=11,
+LATER_WINDOW = LaterWindow(
+    start=11,
     counts=(0, 10, 25, 50, 100, 150, 200),
     n_test=200,
     last_time_errors=(0.290, 0.079),

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from pcarann.benchmark.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, blank, style
+from pcarann.benchmark.paper.configurations import LATER_WINDOW, PROBLEMS
 from pcarann.benchmark.records import Fields, Record, first, place_title, select
-from pcarann.benchmark.settings import ADAPTATION, PROBLEMS
+from pcarann.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, blank, style
 
 __all__ = [
     "adaptation",
@@ -90,7 +90,7 @@ def adaptation(records: Sequence[Record]) -> Any:
         _draw_adapted_errors(left, run["rows"])
     for run, dashes in zip(runs, ("-", "--", ":", "-."), strict=False):
         _draw_adaptation_times(right, run["rows"], dashes, f" {place_title(run['place'])}")
-    if not runs or runs[0]["rows"][-1]["samples"] == ADAPTATION.counts[-1]:
+    if not runs or runs[0]["rows"][-1]["samples"] == LATER_WINDOW.counts[-1]:
         _draw_paper_adaptation(left, right)
     left.set(title="a  error at t = 30", xlabel="new samples", ylabel="relative L² error")
     left.set_ylim(0, 1.12 * left.get_ylim()[1])
@@ -122,10 +122,10 @@ def _draw_adaptation_times(axis: Any, rows: Sequence[Record], dashes: str, place
 
 
 def _draw_paper_adaptation(left: Any, right: Any) -> None:
-    ends, hollow = (0, ADAPTATION.counts[-1]), {"marker": "D", "markerfacecolor": "white", "linestyle": ""}
-    left.plot(ends, ADAPTATION.last_time_errors, color=GREY, label="paper", zorder=3, **hollow)
-    right.plot(ends[1], ADAPTATION.batch_seconds, color=ORANGE, label="batch refit, paper", **hollow)
-    right.plot(ends[1], ADAPTATION.recursive_seconds, color=BLUE, label="recursion, paper", **hollow)
+    ends, hollow = (0, LATER_WINDOW.counts[-1]), {"marker": "D", "markerfacecolor": "white", "linestyle": ""}
+    left.plot(ends, LATER_WINDOW.last_time_errors, color=GREY, label="paper", zorder=3, **hollow)
+    right.plot(ends[1], LATER_WINDOW.batch_seconds, color=ORANGE, label="batch refit, paper", **hollow)
+    right.plot(ends[1], LATER_WINDOW.recursive_seconds, color=BLUE, label="recursion, paper", **hollow)
 
 
 @style()

@@ -7,11 +7,12 @@ import re
 import numpy as np
 import pytest
 
-from pcarann.benchmark import findings, tables
-from pcarann.benchmark.records import place_title, places, select
-from pcarann.benchmark.report import build_report, headline_table
-from pcarann.benchmark.runner import read_records, run_problem, write_record
-from pcarann.benchmark.settings import BASELINES, PROBLEMS
+from pcarann.benchmark.paper import tables
+from pcarann.benchmark.paper.configurations import BASELINES, PROBLEMS
+from pcarann.benchmark.paper.experiments import run_problem
+from pcarann.benchmark.records import place_title, places, read_records, select, write_record
+from pcarann.benchmark.report import findings
+from pcarann.benchmark.report.report import build_report, headline_table
 from pcarann.benchmark.text import DASH, number, seconds
 
 pytest.importorskip("matplotlib")

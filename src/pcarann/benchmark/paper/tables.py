@@ -6,52 +6,21 @@ A cell "ours | paper's" shows a dash for what is missing on either side.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 
-from pcarann.benchmark.records import Record, first, place_title, places, select
-from pcarann.benchmark.settings import (
-    ADAPTATION,
+from pcarann.benchmark.paper.configurations import (
     BASELINES,
+    LATER_WINDOW,
     PAPER_EPOCHS,
     PAPER_IMPROVEMENT,
     PROBLEMS,
     SYMMETRIC,
-    Problem,
+    VARIANTS,
     Result,
-    Variant,
 )
-from pcarann.benchmark.text import DASH, count, number, percent, seconds
+from pcarann.benchmark.records import Record, error_of, first, place_title, places, runs_of, select, times_of
+from pcarann.benchmark.text import DASH, Table, beside, count, number, percent, seconds, time_headers
 
-__all__ = ["VARIANTS", "Table", "all_tables", "compact_table"]
-
-VARIANTS: dict[Variant, str] = {"energy": "PCA–RaNN, energy-matched", "refined": "PCA–RaNN, refined"}
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table as text."""
-
-    title: str
-    note: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    bold: frozenset[tuple[int, int]] = frozenset()
-    """Cells to stress, as (row, column)"""
-
-    @property
-    def groups(self) -> bool:
-        """Whether several rows in a line begin with the same cell."""
-        return any(upper[0] == lower[0] for upper, lower in pairwise(self.rows))
-
-    def markdown(self) -> str:
-        """The table in Markdown, without title and note."""
-        marked = [
-            [f"**{cell}**" if (i, j) in self.bold else cell for j, cell in enumerate(row)]
-            for i, row in enumerate(self.rows)
-        ]
-        lines = [self.header, ["---"] * len(self.header), *marked]
-        return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+__all__ = ["all_tables", "compact_table"]
 
 
 def all_tables(records: Sequence[Record]) -> list[Table]:
@@ -68,18 +37,18 @@ def comparison(records: Sequence[Record]) -> Table:
     for problem in PROBLEMS.values():
         errors = {}
         for method, title in (BASELINES | VARIANTS).items():
-            runs = _runs(records, problem, method)
-            paper = _paper(problem, method)
+            runs = runs_of(records, problem.name, method)
+            paper = problem.paper.results.get(method)
             if runs or paper:
-                errors[len(rows)] = _error(runs[0]) if runs else None
-                times = [seconds(_time_at(runs, place)) for place in where]
+                errors[len(rows)] = error_of(first(runs))
                 error = number(errors[len(rows)])
-                rows.append((problem.title, title, error, *times, *_error_and_time(paper)))
-        bold |= {(row, 2) for row, error in errors.items() if error is not None and error == _least(errors.values())}
+                rows.append((problem.title, title, error, *_times(runs, where), *_error_and_time(paper)))
+        known = [error for error in errors.values() if error is not None]
+        bold |= {(row, 2) for row, error in errors.items() if known and error == min(known)}
     return Table(
         title="Performance comparison",
         note=f"Ensembles of PCA–RaNN. {_AT_LAST_TIME} The paper’s times are those of an NVIDIA RTX A6000. {_ERRORS}",
-        header=("Problem", "Method", "Error", *_time_headers(where), "Paper’s error", "Paper’s time, s"),
+        header=("Problem", "Method", "Error", *time_headers(where), "Paper’s error", "Paper’s time, s"),
         rows=tuple(rows),
         bold=frozenset(bold),
     )
@@ -91,19 +60,19 @@ def scale_refinement(records: Sequence[Record]) -> Table:
     for problem in PROBLEMS.values():
         energy, refined = (first(records, kind="pcarann", problem=problem.name, variant=v) for v in VARIANTS)
         scales = refined["scales"] if refined else {}
-        paper, before, after = problem.paper, _error(energy), _error(refined)
+        paper, before, after = problem.paper, error_of(energy), error_of(refined)
         found = scales.get("refinement") or {}
         gain = None if before is None or after is None else 1 - after / before
         rows.append(
             (
                 problem.title,
-                _beside(_pair(scales.get("energy")), _pair(paper.energy_scales)),
-                _beside(_pair(scales.get("used")), _pair(paper.refined_scales)),
-                _beside(_pair(scales.get("log_offsets"), ".2f"), _pair(paper.log_offsets, ".2f")),
-                _beside(count(found.get("iterations")), count(paper.iterations)),
-                _beside(number(before), number(paper.ensemble["energy"].error)),
-                _beside(number(after), number(paper.ensemble["refined"].error)),
-                _beside(percent(gain), percent(PAPER_IMPROVEMENT[problem.name])),
+                beside(_pair(scales.get("energy")), _pair(paper.energy_scales)),
+                beside(_pair(scales.get("used")), _pair(paper.refined_scales)),
+                beside(_pair(scales.get("log_offsets"), ".2f"), _pair(paper.log_offsets, ".2f")),
+                beside(count(found.get("iterations")), count(paper.iterations)),
+                beside(number(before), number(paper.ensemble["energy"].error)),
+                beside(number(after), number(paper.ensemble["refined"].error)),
+                beside(percent(gain), percent(PAPER_IMPROVEMENT[problem.name])),
             )
         )
     header = (
@@ -128,7 +97,7 @@ def single_and_ensemble(records: Sequence[Record]) -> Table:
     rows = []
     for variant in VARIANTS:
         for problem in PROBLEMS.values():
-            runs = _runs(records, problem, variant)
+            runs = runs_of(records, problem.name, variant)
             cells = []
             for kind, paper in (
                 ("single", problem.paper.single[variant]),
@@ -137,9 +106,9 @@ def single_and_ensemble(records: Sequence[Record]) -> Table:
                 errors = runs[0]["errors"] if runs else {}
                 times = _each(run["seconds"][kind] for run in runs)
                 cells += [
-                    _beside(number(errors.get(kind)), number(paper.error)),
-                    _beside(number(errors.get(f"{kind}_std")), number(paper.std)),
-                    _beside(times, seconds(paper.seconds)),
+                    beside(number(errors.get(kind)), number(paper.error)),
+                    beside(number(errors.get(f"{kind}_std")), number(paper.std)),
+                    beside(times, seconds(paper.seconds)),
                 ]
             rows.append((problem.title, variant, *cells))
     header = tuple(f"{kind}: {what}" for kind in ("Single", "Ensemble") for what in ("error", "std", "time, s"))
@@ -158,8 +127,8 @@ def intervals(records: Sequence[Record]) -> Table:
         rows.append(
             (
                 problem.title,
-                _beside(percent(pooled.get("coverage"), 2), percent(problem.paper.coverage, 2)),
-                _beside(number(pooled.get("width")), number(problem.paper.width)),
+                beside(percent(pooled.get("coverage"), 2), percent(problem.paper.coverage, 2)),
+                beside(number(pooled.get("width")), number(problem.paper.width)),
                 percent(sample.get("coverage"), 2),
                 number(sample.get("width")),
                 percent(whole.get("whole_fields"), 1),
@@ -178,23 +147,23 @@ def intervals(records: Sequence[Record]) -> Table:
 def adaptation(records: Sequence[Record]) -> Table:
     """Error and time after so many samples of the later window, by recursion and by batch refit."""
     runs = select(records, kind="adaptation")
-    ends = (0, ADAPTATION.counts[-1])
+    ends = (0, LATER_WINDOW.counts[-1])
     counts = [row["samples"] for row in runs[0]["rows"]] if runs else list(ends)
     rows = []
     for samples in counts:
         found = [row for run in runs for row in run["rows"] if row["samples"] == samples]
         ours = found[0] if found else {}
-        paper = dict(zip(ends, zip(ADAPTATION.last_time_errors, ADAPTATION.mean_errors, strict=True), strict=True))
+        paper = dict(zip(ends, zip(LATER_WINDOW.last_time_errors, LATER_WINDOW.mean_errors, strict=True), strict=True))
         last, mean = paper.get(samples, (None, None))
-        times = (ADAPTATION.recursive_seconds, ADAPTATION.batch_seconds) if samples == ends[1] else (None, None)
+        times = (LATER_WINDOW.recursive_seconds, LATER_WINDOW.batch_seconds) if samples == ends[1] else (None, None)
         rows.append(
             (
                 count(samples),
-                _beside(number(ours.get("error_last")), number(last)),
-                _beside(number(ours.get("error_mean")), number(mean)),
+                beside(number(ours.get("error_last")), number(last)),
+                beside(number(ours.get("error_mean")), number(mean)),
                 number(ours.get("batch_error_last")),
-                _beside(_each(row.get("recursive_seconds") for row in found), seconds(times[0])),
-                _beside(_each(row.get("batch_seconds") for row in found), seconds(times[1])),
+                beside(_each(row.get("recursive_seconds") for row in found), seconds(times[0])),
+                beside(_each(row.get("batch_seconds") for row in found), seconds(times[1])),
             )
         )
     where = " / ".join(place_title(run["place"]) for run in runs) or "none"
@@ -207,7 +176,7 @@ def adaptation(records: Sequence[Record]) -> Table:
 
 def _falls(rows: Sequence[Record]) -> str:
     """By how much the errors fall from the first row to the last, beside the paper's."""
-    ends = ((ADAPTATION.last_time_errors, "error_last"), (ADAPTATION.mean_errors, "error_mean"))
+    ends = ((LATER_WINDOW.last_time_errors, "error_last"), (LATER_WINDOW.mean_errors, "error_mean"))
     parts = [
         f"{percent(1 - rows[-1][key] / rows[0][key])} (paper: {percent(1 - after / before)})"
         for (before, after), key in ends
@@ -223,7 +192,7 @@ def architectures(records: Sequence[Record]) -> Table:
             title,
             str(record["architecture"]),
             count(record.get("parameters")),
-            _beside(count(record.get("epochs")), count(PAPER_EPOCHS.get(record["problem"], {}).get(record["method"]))),
+            beside(count(record.get("epochs")), count(PAPER_EPOCHS.get(record["problem"], {}).get(record["method"]))),
             seconds(record["seconds"]),
             seconds(record.get("budget")),
             place_title(record["place"]),
@@ -242,17 +211,16 @@ def compact_table(records: Sequence[Record]) -> Table:
     where = places(select(records, kind="pcarann"))
     rows = []
     for problem in PROBLEMS.values():
-        runs = _runs(records, problem, "refined")
+        runs = runs_of(records, problem.name, "refined")
         paper = problem.paper.ensemble["refined"]
-        rivals = [run for method in BASELINES for run in _runs(records, problem, method)]
+        rivals = [run for method in BASELINES for run in runs_of(records, problem.name, method)]
         best = min(rivals, key=lambda run: float(run["error"]), default=None)
         rival = (
             f"{BASELINES[best['method']]}: {number(best['error'])} in {seconds(best['seconds'])} s" if best else DASH
         )
-        times = [seconds(_time_at(runs, place)) for place in where]
-        error = _beside(number(_error(runs[0]) if runs else None), number(paper.error))
-        rows.append((problem.title, error, *times, seconds(paper.seconds), rival))
-    header = ("Problem", "Error, ours | paper’s", *_time_headers(where), "Paper’s time, s", "Best baseline, ours")
+        error = beside(number(error_of(first(runs))), number(paper.error))
+        rows.append((problem.title, error, *_times(runs, where), seconds(paper.seconds), rival))
+    header = ("Problem", "Error, ours | paper’s", *time_headers(where), "Paper’s time, s", "Best baseline, ours")
     return Table("PCA–RaNN, refined ensemble", _AT_LAST_TIME, header, tuple(rows))
 
 
@@ -264,8 +232,10 @@ def _pair(values: Sequence[float] | None, form: str = ".2g") -> str:
     return DASH if values is None else ", ".join(f"{value:{form}}" for value in values).replace("-", "−")
 
 
-def _beside(ours: str, paper: str) -> str:
-    return f"{ours} | {paper}" if (ours, paper) != (DASH, DASH) else DASH
+def _times(runs: Sequence[Record], where: Iterable[str]) -> list[str]:
+    """Time on each machine, a cell for each."""
+    times = times_of(runs)
+    return [seconds(times.get(place)) for place in where]
 
 
 def _each(times: Iterable[float | None]) -> str:
@@ -274,37 +244,5 @@ def _each(times: Iterable[float | None]) -> str:
     return DASH if all(time is None for time in known) else " / ".join(map(seconds, known))
 
 
-def _runs(records: Sequence[Record], problem: Problem, method: str) -> list[Record]:
-    """Runs of a variant of PCA–RaNN or of a baseline."""
-    key = {"kind": "pcarann", "variant": method} if method in VARIANTS else {"kind": "baseline", "method": method}
-    return select(records, problem=problem.name, **key)
-
-
-def _error(record: Record | None) -> float | None:
-    if record is None:
-        return None
-    return float(record["errors"]["ensemble"] if record["kind"] == "pcarann" else record["error"])
-
-
-def _time_at(runs: Iterable[Record], place: str) -> float | None:
-    for run in runs:
-        if run["place"] == place:
-            return float(run["seconds"]["ensemble"] if run["kind"] == "pcarann" else run["seconds"])
-    return None
-
-
-def _time_headers(where: Iterable[str]) -> list[str]:
-    return [f"Time {place_title(place)}, s" for place in where]
-
-
-def _paper(problem: Problem, method: str) -> Result | None:
-    ours = {str(variant): result for variant, result in problem.paper.ensemble.items()}
-    return (problem.paper.baselines | ours).get(method)
-
-
 def _error_and_time(result: Result | None) -> tuple[str, str]:
     return (number(result.error), seconds(result.seconds)) if result else (DASH, DASH)
-
-
-def _least(values: Iterable[float | None]) -> float | None:
-    return min((value for value in values if value is not None), default=None)

@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from pcarann.benchmark.report import headline_table
-from pcarann.benchmark.runner import read_records
+from pcarann.benchmark.records import read_records
+from pcarann.benchmark.report.report import headline_table
 from pcarann.cli import main
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")

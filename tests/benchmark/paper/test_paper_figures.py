@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
+from pcarann.benchmark.paper.configurations import LATER_WINDOW, PROBLEMS
 from pcarann.benchmark.records import read_fields
-from pcarann.benchmark.settings import ADAPTATION, PROBLEMS
 
 matplotlib = pytest.importorskip("matplotlib")
 
-from pcarann.benchmark import paper_figures  # noqa: E402
-from pcarann.benchmark.figures import blank, save, style  # noqa: E402
-from pcarann.benchmark.headline import headline  # noqa: E402
+from pcarann.benchmark.paper import figures as paper_figures  # noqa: E402
+from pcarann.benchmark.report.headline import headline  # noqa: E402
+from pcarann.drawing import save  # noqa: E402
 
 
 def smooth(shape, seed=0):
@@ -73,8 +73,8 @@ RECORDS = [
     model_record("darcy", "refined", "h200", 0.011, 0.2),
     baseline_record("darcy", "fno", 0.02, 130.0, [[1.0, 0.9], [60.0, 0.1], [130.0, 0.025]]),
     baseline_record("darcy", "kernel", 0.03, 0.5, []),
-    adaptation_record((10, ADAPTATION.counts[-1])),
-    adaptation_record((10, ADAPTATION.counts[-1]), "h200"),
+    adaptation_record((10, LATER_WINDOW.counts[-1])),
+    adaptation_record((10, LATER_WINDOW.counts[-1]), "h200"),
 ]
 
 
@@ -206,14 +206,6 @@ def test_each_figure_is_saved_as_svg_and_png_without_a_date(draw, tmp_path):
         assert content.startswith(start)
         assert b"<dc:date>" not in content
         assert len(content) > 10_000
-
-
-def test_the_style_is_put_back_and_no_window_is_opened():
-    before = dict(matplotlib.rcParams)
-    with style():
-        blank(1, 1)
-        assert matplotlib.rcParams["svg.hashsalt"] == "pcarann"
-    assert dict(matplotlib.rcParams) == before
 
 
 def test_fields_are_those_of_the_refined_model_or_none(tmp_path):

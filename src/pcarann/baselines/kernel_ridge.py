@@ -31,9 +31,9 @@ from pcarann.baselines.fields import Fields, checked, flat, latent_scales, split
 from pcarann.latent.pca import PCA, fit_pca
 from pcarann.validation import check_choice, check_components, check_fields, check_number
 
-__all__ = ["KernelOperator"]
+__all__ = ["KERNELS", "KernelOperator", "Tuning"]
 
-_KERNELS: dict[str, Callable[[Fields], Fields]] = {
+KERNELS: dict[str, Callable[[Fields], Fields]] = {
     "matern12": lambda r: np.exp(-r),
     "matern32": lambda r: (1 + np.sqrt(3) * r) * np.exp(-np.sqrt(3) * r),
     "matern52": lambda r: (1 + np.sqrt(5) * r + 5 / 3 * r**2) * np.exp(-np.sqrt(5) * r),
@@ -42,7 +42,7 @@ _KERNELS: dict[str, Callable[[Fields], Fields]] = {
 
 
 @dataclass(frozen=True)
-class Choice:
+class Tuning:
     """What the validation chose: the whitening, the length in medians of the distance, the ridge; and its error."""
 
     whitening: float
@@ -82,11 +82,11 @@ class KernelOperator:
     epochs_done: int = field(init=False, repr=False, default=0)
     n_parameters: int = field(init=False, repr=False, default=0)
     """Coefficients, (samples × output latents)"""
-    choice: Choice | None = field(init=False, repr=False, default=None)
+    choice: Tuning | None = field(init=False, repr=False, default=None)
     _fitted: _Fitted | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
-        check_choice(self.kernel, "kernel", tuple(_KERNELS))
+        check_choice(self.kernel, "kernel", tuple(KERNELS))
         check_components(self.n_components)
         check_number(self.validation, "validation", above=0.0, most=0.9)
 
@@ -126,19 +126,19 @@ class KernelOperator:
                 f"inputs have fields of shape {grid}, but the model was fitted to {fitted.input_pca.grid}."
             )
         distances = cdist(fitted.input_pca.encode(matrix) / fitted.scales, fitted.latents)
-        latents = _KERNELS[self.kernel](distances / fitted.length) @ fitted.coefficients
+        latents = KERNELS[self.kernel](distances / fitted.length) @ fitted.coefficients
         return np.asarray(fitted.output_pca.decode(latents)).reshape(-1, *fitted.output_pca.grid)
 
     def _choose(
         self, inputs: Fields, outputs: Fields, rows: Fields, held: Fields, tick: Callable[[str, int, int | None], None]
-    ) -> Choice:
+    ) -> Tuning:
         """Try all settings on the validation part."""
         input_pca, output_pca, x, y = self._latents(inputs[rows], outputs[rows])
         truth = flat(outputs[held])
         x_held, y_held = input_pca.encode(flat(inputs[held])), output_pca.encode(truth)
         missed = output_pca.residual(truth, y_held) ** 2
         size = np.linalg.norm(truth, axis=1)
-        choices: list[Choice] = []
+        choices: list[Tuning] = []
         settings = list(product(self.whitenings, self.lengths))
         for done, (whitening, length) in enumerate(settings):
             scales = latent_scales(x, whitening)
@@ -146,11 +146,11 @@ class KernelOperator:
             for ridge, found in zip(self.ridges, _all_ridges(K, K_held, y, self.ridges), strict=True):
                 apart = ((found - y_held) ** 2).sum(axis=1) + missed
                 error = float(np.mean(np.sqrt(apart) / np.where(size > 0, size, 1.0)))
-                choices.append(Choice(whitening, length, ridge, error))
+                choices.append(Tuning(whitening, length, ridge, error))
             tick("settings", done + 1, len(settings))
         return min(choices, key=lambda choice: choice.error)
 
-    def _solve(self, inputs: Fields, outputs: Fields, choice: Choice) -> _Fitted:
+    def _solve(self, inputs: Fields, outputs: Fields, choice: Tuning) -> _Fitted:
         """Fit to all samples with the chosen setting."""
         input_pca, output_pca, x, y = self._latents(inputs, outputs)
         scales = latent_scales(x, choice.whitening)
@@ -169,7 +169,7 @@ class KernelOperator:
         """Return k(X, X), k(X_held, X), and the length ℓ itself."""
         distances = cdist(x, x)
         length *= float(np.median(distances)) or 1.0
-        kernel = _KERNELS[self.kernel]
+        kernel = KERNELS[self.kernel]
         return kernel(distances / length), kernel(cdist(x_held, x) / length), length
 
 

@@ -3,8 +3,9 @@
 import pytest
 from click.testing import CliRunner
 
-from pcarann.benchmark import best
-from pcarann.benchmark.runner import read_records
+from pcarann.benchmark.best import experiments
+from pcarann.benchmark.best.models import ABLATIONS
+from pcarann.benchmark.records import read_records
 from pcarann.cli import main
 
 
@@ -12,9 +13,9 @@ def test_best_writes_its_records_and_the_report(tmp_path, monkeypatch):
     """One seed and one change, for time."""
     pytest.importorskip("torch")
     monkeypatch.setenv("PCARANN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(best, "SEEDS", (0,))
-    changes = {"without symmetry": best.ABLATIONS["darcy"]["without symmetry"]}
-    monkeypatch.setitem(best.ABLATIONS, "darcy", changes)
+    monkeypatch.setattr(experiments, "SEEDS", (0,))
+    changes = {"without symmetry": ABLATIONS["darcy"]["without symmetry"]}
+    monkeypatch.setitem(ABLATIONS, "darcy", changes)
     command = ["reproduce", "darcy", "--best", "--quick", "--baselines", "--budget", "1s", "-o", str(tmp_path)]
     result = CliRunner().invoke(main, command)
     assert result.exit_code == 0, result.output

@@ -3,12 +3,14 @@ any may be missing."""
 
 import pytest
 
-from pcarann.benchmark import best_tables, findings, tables
-from pcarann.benchmark.best import ABLATIONS
-from pcarann.benchmark.best_tables import BEST, best_adaptation
-from pcarann.benchmark.report import build_report, headline_table
-from pcarann.benchmark.runner import write_record
-from pcarann.benchmark.settings import PROBLEMS
+from pcarann.benchmark.best import tables as best_tables
+from pcarann.benchmark.best.models import ABLATIONS
+from pcarann.benchmark.best.tables import BEST, best_adaptation
+from pcarann.benchmark.paper import tables
+from pcarann.benchmark.paper.configurations import PROBLEMS
+from pcarann.benchmark.records import write_record
+from pcarann.benchmark.report import findings
+from pcarann.benchmark.report.report import build_report, headline_table
 from pcarann.benchmark.text import DASH
 
 MACHINE = {"processor": "x", "accelerator": None, "cores": 2, "python": "3", "versions": {}, "commit": "abc"}

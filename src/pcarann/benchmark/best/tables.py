@@ -10,22 +10,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from pcarann.benchmark.best import ABLATIONS, ADAPTED, _step, best_model
-from pcarann.benchmark.noise import OTHERS
+from pcarann.benchmark.best.models import ABLATIONS, ADAPTED, best_model, estimator_of
+from pcarann.benchmark.best.noise import OTHERS
+from pcarann.benchmark.paper.configurations import BASELINES, PROBLEMS, SYMMETRIC, VARIANTS, Problem, Result
 from pcarann.benchmark.records import (
     Record,
     best_runs,
-    best_times,
+    error_of,
     first,
     learning_curve,
     one_per_seed,
     place_title,
     places,
+    runs_of,
     select,
+    times_of,
 )
-from pcarann.benchmark.settings import BASELINES, PROBLEMS, SYMMETRIC, Problem, Result
-from pcarann.benchmark.tables import VARIANTS, Table, _beside, _error, _least, _paper, _runs, _time_at, _time_headers
-from pcarann.benchmark.text import DASH, number, percent, seconds
+from pcarann.benchmark.text import DASH, Table, beside, number, percent, seconds, time_headers
 
 __all__ = [
     "BEST",
@@ -92,7 +93,7 @@ def past_the_paper(records: Sequence[Record]) -> Table:
         bold |= {(len(rows) + i, 2) for i, entry in enumerate(entries) if entry.method in _winners(entries)}
         for entry in entries:
             ours, paper = entry.said or number(entry.error), number(entry.paper.error if entry.paper else None)
-            error = _beside(ours, paper) if entry.paper else ours
+            error = beside(ours, paper) if entry.paper else ours
             times = [seconds(entry.times.get(place)) for place in where]
             rows.append(
                 (problem.title, _METHODS[entry.method], error, _range(entry.errors), *times, *_bands(entry, problem))
@@ -104,7 +105,7 @@ def past_the_paper(records: Sequence[Record]) -> Table:
         "the place of its random layers; for Darcy the best model is itself a kernel. The Navier–Stokes error is that "
         "at t = 20."
     )
-    header = ("Problem", "Method", "Error", "Error, least – largest", *_time_headers(where), "Coverage", "Width")
+    header = ("Problem", "Method", "Error", "Error, least – largest", *time_headers(where), "Coverage", "Width")
     return Table("Past the paper", note, header, tuple(rows), frozenset(bold))
 
 
@@ -133,7 +134,7 @@ def ablations(records: Sequence[Record]) -> Table:
         for problem in _problems(records)
         for change in _changes(records, problem, noisy=False)
     ]
-    header = ("Problem", "Change", "Error", "Ratio to the best", *_time_headers(where), "Coverage", "Width")
+    header = ("Problem", "Change", "Error", "Ratio to the best", *time_headers(where), "Coverage", "Width")
     note = (
         "One option of the best model is changed at a time, on the first data seed. 1 × is no difference, more is what "
         "the option is worth; less: the change is better on this test set. "
@@ -169,7 +170,7 @@ def noise(records: Sequence[Record]) -> Table:
         for method in OTHERS:
             others = [_noisy_error(records, problem, method, level) for level in levels]
             if any(error is not None for level, error in zip(levels, others, strict=True) if level):
-                title = VARIANTS.get(method) or BASELINES[method]
+                title = VARIANTS[method] if method in VARIANTS else BASELINES[method]
                 rows.append((problem.title, title, *map(number, others)))
     note = (
         "White noise on the inputs in training, calibration and test, relative to their root mean square; the outputs "
@@ -181,8 +182,7 @@ def noise(records: Sequence[Record]) -> Table:
 
 def _noisy_error(records: Sequence[Record], problem: Problem, method: str, level: float) -> float | None:
     if not level:
-        runs = _runs(records, problem, method)
-        return _error(runs[0]) if runs else None
+        return error_of(first(runs_of(records, problem.name, method)))
     found = first(records, kind="noisy", problem=problem.name, method=method, noise=level)
     return found["error"] if found else None
 
@@ -224,7 +224,7 @@ def _ablation(records: Sequence[Record], problem: Problem, change: str | None, w
     run = one_per_seed(runs)[0]
     same = select(best_runs(records, problem.name), seeds=run["seeds"])
     beside = select(same, place=run["place"]) or same
-    times = best_times(select(runs, seeds=run["seeds"]))
+    times = times_of(select(runs, seeds=run["seeds"]))
     pooled = run.get("intervals", {}).get("pooled", {})
     return (
         problem.title,
@@ -257,7 +257,7 @@ def _best_entry(records: Sequence[Record], problem: Problem, method: str) -> _En
     return _Entry(
         method,
         errors=tuple(run["error"] for run in seeds),
-        times=best_times(runs),
+        times=times_of(runs),
         paper=problem.paper.ensemble["refined"] if method == "best" else None,
         intervals=tuple(run["intervals"]["pooled"] for run in seeds if "intervals" in run),
     )
@@ -265,15 +265,14 @@ def _best_entry(records: Sequence[Record], problem: Problem, method: str) -> _En
 
 def _other_entry(records: Sequence[Record], problem: Problem, method: str) -> _Entry:
     """A reproduced model or a baseline."""
-    runs = _runs(records, problem, method)
-    times = {place: time for place in places(runs) if (time := _time_at(runs, place)) is not None}
-    errors = tuple(error for run in runs[:1] if (error := _error(run)) is not None)
+    runs = runs_of(records, problem.name, method)
+    errors = tuple(error for run in runs[:1] if (error := error_of(run)) is not None)
     pooled = tuple(run["intervals"]["at_95"]["pooled"] for run in runs[:1] if "intervals" in run)
-    return _Entry(method, errors, times, _paper(problem, method), pooled)
+    return _Entry(method, errors, times_of(runs), problem.paper.results.get(method), pooled)
 
 
 def _is_kernel(problem: Problem) -> bool:
-    return _step(best_model(problem.name)).regressor == "kernel"
+    return estimator_of(best_model(problem.name)).regressor == "kernel"
 
 
 def _range(errors: Sequence[float]) -> str:
@@ -288,15 +287,15 @@ def _bands(entry: _Entry, problem: Problem) -> tuple[str, str]:
     if entry.method not in ("best", "refined"):
         return percent(share, 2), number(width)
     return (
-        _beside(percent(share, 2), percent(problem.paper.coverage, 2)),
-        _beside(number(width), number(problem.paper.width)),
+        beside(percent(share, 2), percent(problem.paper.coverage, 2)),
+        beside(number(width), number(problem.paper.width)),
     )
 
 
 def _winners(entries: Sequence[_Entry]) -> set[str]:
     """Methods of least error."""
-    least = _least(entry.error for entry in entries)
-    return {entry.method for entry in entries if entry.error is not None and entry.error == least}
+    known = [entry.error for entry in entries if entry.error is not None]
+    return {entry.method for entry in entries if known and entry.error == min(known)}
 
 
 def _cell(entry: _Entry) -> str:

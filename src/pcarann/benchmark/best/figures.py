@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pcarann.benchmark.figures import BLUE, GREY, ORANGE, blank, style
+from pcarann.benchmark.paper.configurations import PROBLEMS, Problem
 from pcarann.benchmark.records import Record, learning_curve
-from pcarann.benchmark.settings import PROBLEMS, Problem
+from pcarann.drawing import BLUE, GREY, ORANGE, blank, style
 
 __all__ = ["has_learning_curves", "learning_curves"]
 

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pcarann.benchmark import best_figures, paper_figures
-from pcarann.benchmark.best_tables import all_best_tables, methods_table
-from pcarann.benchmark.figures import save
-from pcarann.benchmark.findings import agreement, beaten, differences
-from pcarann.benchmark.headline import headline
-from pcarann.benchmark.records import Record, is_quick, place_title, places, read_fields, select
-from pcarann.benchmark.runner import read_records
-from pcarann.benchmark.settings import PROBLEMS
-from pcarann.benchmark.tables import all_tables, compact_table
+from pcarann.benchmark.best import figures as best_figures
+from pcarann.benchmark.best.tables import all_best_tables, methods_table
+from pcarann.benchmark.paper import figures as paper_figures
+from pcarann.benchmark.paper.configurations import PROBLEMS
+from pcarann.benchmark.paper.tables import all_tables, compact_table
+from pcarann.benchmark.records import Record, is_quick, place_title, places, read_fields, read_records, select
+from pcarann.benchmark.report.findings import agreement, beaten, differences
+from pcarann.benchmark.report.headline import headline
+from pcarann.drawing import save
 from pcarann.files import atomic_writer
 
 __all__ = ["build_report", "headline_table"]
@@ -155,7 +155,7 @@ def _render(template: str, content: Mapping[str, Any]) -> str:
     except ImportError:
         raise ImportError("The report needs jinja2: pip install 'pcarann[figures]'.") from None
     environment = Environment(
-        loader=PackageLoader("pcarann.benchmark"),
+        loader=PackageLoader("pcarann.benchmark.report"),
         autoescape=template.endswith(".html.j2"),
         undefined=StrictUndefined,
         trim_blocks=True,

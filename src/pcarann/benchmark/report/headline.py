@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from pcarann.benchmark.figures import BLUE, DARK, GREEN, GREY, ORANGE, PURPLE, SKY, blank, style
-from pcarann.benchmark.records import Record, best_runs, best_times, place_title, places, select
-from pcarann.benchmark.settings import BASELINES, PROBLEMS, Problem
+from pcarann.benchmark.paper.configurations import BASELINES, PROBLEMS, Problem
+from pcarann.benchmark.records import Record, best_runs, place_title, places, select, times_of
+from pcarann.drawing import BLUE, DARK, GREEN, GREY, ORANGE, PURPLE, SKY, blank, style
 
 __all__ = ["headline"]
 
@@ -82,8 +82,7 @@ _TITLES = BASELINES | {
 
 
 def _traces(records: Sequence[Record], problem: Problem) -> list[_Trace]:
-    ours = {str(variant): result for variant, result in problem.paper.ensemble.items()}
-    results = ours | problem.paper.baselines
+    results = problem.paper.results
     found = []
     for method, colour in COLOURS.items():
         trace = _Trace(_TITLES[method], colour, stress=method == "best")
@@ -103,7 +102,7 @@ def _traces(records: Sequence[Record], problem: Problem) -> list[_Trace]:
 def _best_ends(records: Sequence[Record], problem: Problem) -> list[_End]:
     """The best model on each machine, means over data seeds."""
     runs = best_runs(records, problem.name)
-    times = best_times(runs)
+    times = times_of(runs)
     return [(time, fmean(run["error"] for run in select(runs, place=place)), place) for place, time in times.items()]
 
 

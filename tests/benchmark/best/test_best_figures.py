@@ -5,8 +5,8 @@ from test_best_tables import RECORDS, SEEDS
 
 pytest.importorskip("matplotlib")
 
-from pcarann.benchmark.best_figures import has_learning_curves, learning_curves
-from pcarann.benchmark.headline import headline
+from pcarann.benchmark.best.figures import has_learning_curves, learning_curves
+from pcarann.benchmark.report.headline import headline
 
 
 def lines(axis):

@@ -7,7 +7,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from pcarann.baselines.fields import split
-from pcarann.baselines.kernel import _KERNELS, KernelOperator
+from pcarann.baselines.kernel_ridge import KERNELS, KernelOperator
 from pcarann.latent.pca import fit_pca
 from pcarann.metrics import relative_l2
 
@@ -30,9 +30,9 @@ def test_prediction_equals_a_dense_solve(kernel, whitening, pairs):
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", list(_KERNELS))
+@pytest.mark.parametrize("name", list(KERNELS))
 def test_kernels_are_one_at_zero_and_fall(name):
-    values = _KERNELS[name](np.linspace(0, 5, 50))
+    values = KERNELS[name](np.linspace(0, 5, 50))
     assert values[0] == 1.0
     assert (np.diff(values) < 0).all()
 

@@ -1,0 +1,1 @@
+"""Past the paper: the best models and what each of their options is worth."""
