@@ -12,9 +12,9 @@ from pcarann.recipe import choice as choice_module
 from pcarann.recipe.choice import DEFAULT, ENERGY, Choice, chosen_parameters
 from pcarann.recipe.costs import Size, Timing
 from pcarann.recipe.finals import Race
-from pcarann.recipe.judge import FOLDS, cut
+from pcarann.recipe.judge import FOLDS, split_into_folds
 from pcarann.recipe.report import AutoReport, Trial
-from pcarann.recipe.search import _Search, choose, search
+from pcarann.recipe.search import Search, choose
 
 UNITS = np.array([1e5, 1e-3, 1.0])
 TURN = 2 * np.pi * np.arange(32) / 32
@@ -128,7 +128,7 @@ def test_the_error_of_the_report_is_that_of_the_chosen_finalist(model):
 def searched(inputs, outputs, grid, budget=60.0, told=lambda name: None):
     """The settings that a search finds, and its report."""
     report = AutoReport()
-    return search(inputs, outputs, grid, seed=0, budget=budget, tick=told, report=report), report
+    return Search(inputs, outputs, grid, seed=0, budget=budget, tick=told, report=report).run(), report
 
 
 def test_progress_is_told_trial_by_trial():
@@ -213,11 +213,11 @@ def test_the_plain_choices_set_nothing_else(choice, made):
 )
 def test_the_validation_error_is_that_of_the_estimator_with_the_chosen_parameters(metric, linear):
     inputs, outputs = half_irrelevant(50)
-    state = _Search(inputs, outputs, (32,), seed=0, budget=np.inf, tick=lambda name: None, report=AutoReport())
+    state = Search(inputs, outputs, (32,), seed=0, budget=np.inf, tick=lambda name: None, report=AutoReport())
     choice = Choice(regressor="random", widths=(40, 30), smoothing=0.05, linear=linear, offsets=(-1.0, 0.5), **metric)
     state.try_out(choice)
     errors = []
-    for inner, held in cut(50, 0)[:4]:
+    for inner, held in split_into_folds(50, 0)[:4]:
         made = chosen_parameters(state.best, inputs[inner], outputs[inner], (32,))
         model = PCARaNN(**made, n_members=1).fit(inputs[inner], outputs[inner])
         errors.append(error(model, inputs[held], outputs[held]))
@@ -247,7 +247,7 @@ def test_the_same_seed_gives_the_same_search_and_the_same_model(model):
 
 
 def test_another_seed_cuts_other_folds():
-    assert cut(60, 1) != cut(60, 0)
+    assert split_into_folds(60, 1) != split_into_folds(60, 0)
 
 
 def test_nothing_handed_in_is_written_to():
@@ -421,7 +421,7 @@ def test_the_estimator_as_it_comes_is_among_trials_and_finalists(model):
 
 
 def test_folds_hold_every_sample_out_once():
-    folds = cut(33, 0)
+    folds = split_into_folds(33, 0)
     assert sorted(i for _, held in folds for i in held) == list(range(33))
     assert all(sorted(inner + held) == list(range(33)) for inner, held in folds)
     assert len(folds) == FOLDS
@@ -455,7 +455,7 @@ def test_who_is_behind_by_more_than_chance_drops_out():
     rng = np.random.default_rng(0)
     base = rng.uniform(1, 2, 80)
     race = raced(default=base, energy=base + rng.normal(0, 0.1, 80) + 1e-3, kernel=base + rng.normal(1, 0.1, 80))
-    race._drop()
+    race._drop_the_worse()
     assert set(race.running) == {DEFAULT, ENERGY}
 
 

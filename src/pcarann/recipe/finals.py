@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from pcarann.recipe.choice import Choice
-from pcarann.recipe.judge import FOLDS, Judge, Rows
+from pcarann.recipe.judge import FOLDS, Judge, Split
 from pcarann.recipe.report import AutoReport, Finalist
 
 __all__ = ["Race"]
@@ -34,7 +34,7 @@ _TINY = 1e-300
 class Race:
     """Finalists, their errors on the folds so far, and who is still in."""
 
-    def __init__(self, judge: Judge, folds: list[Rows], report: AutoReport, tick: Callable[[str], None]):
+    def __init__(self, judge: Judge, folds: list[Split], report: AutoReport, tick: Callable[[str], None]):
         self.judge, self.folds, self.report, self.tick = judge, folds, report, tick
         self.errors: dict[Choice, list[np.ndarray[Any, Any]]] = {}
         self.seconds: dict[Choice, float] = {}
@@ -47,33 +47,34 @@ class Race:
         """
         inner, held = (len(part) for part in self.folds[0])
         seconds = self.judge.foreseen(choice, inner, held)  # which may take a while itself
-        reserve, left = self._reserve(), self.judge.left
+        reserve, left = self._last_fit(), self.judge.seconds_left
         found: Choice | None = choice
-        if seconds + max(self.judge.last(choice), reserve) > share * left:
+        if seconds + max(self.judge.last_fit(choice), reserve) > share * left:
             found = None if as_is else self.judge.affordable(choice, (inner, held), share * left, reserve)
-            self._say(choice, found, seconds + self.judge.last(choice), left)
+            self._report_limit(choice, found, seconds + self.judge.last_fit(choice), left)
         if found is not None and found not in self.errors:
-            self._go(found, 0)
+            self._judge_on(found, 0)
             self.running.append(found)
 
-    def _reserve(self) -> float:
+    def _last_fit(self) -> float:
         """Seconds of the last fit, whoever wins."""
-        return max(map(self.judge.last, self.running), default=0.0)
+        return max(map(self.judge.last_fit, self.running), default=0.0)
 
     def run(self) -> Choice:
         """Go from fold to fold while several are level and there is time; return the winner."""
         for k in range(1, FOLDS):
-            self._drop()
+            self._drop_the_worse()
             if len(self.running) < 2:
                 break
             inner, held = (len(part) for part in self.folds[k])
-            if sum(self.judge.foreseen(c, inner, held) for c in self.running) + self._reserve() > self.judge.left:
+            seconds = sum(self.judge.foreseen(choice, inner, held) for choice in self.running)
+            if seconds + self._last_fit() > self.judge.seconds_left:
                 self.report.left_out.append((f"folds {k + 1} to {FOLDS} of the finalists", "no time was left for them"))
                 break
             for choice in self.running:
-                self._go(choice, k)
+                self._judge_on(choice, k)
         winner = self._winner()
-        self._tell(winner)
+        self._report_finalists(winner)
         return winner
 
     def best(self, among: Iterable[Choice]) -> Choice:
@@ -84,7 +85,7 @@ class Race:
                 best = other
         return best
 
-    def _go(self, choice: Choice, k: int) -> None:
+    def _judge_on(self, choice: Choice, k: int) -> None:
         self.tick(f"{choice.name}, fold {k + 1}")
         errors, seconds = self.judge.errors(choice, self.folds[k])
         self.errors.setdefault(choice, []).append(errors)
@@ -100,7 +101,7 @@ class Race:
         apart = np.concatenate([(two - one) / (max(one.mean(), two.mean()) or 1.0) for one, two in pairs])
         return float(ratios.mean()), max(_standard_error(apart), _standard_error(ratios))
 
-    def _drop(self) -> None:
+    def _drop_the_worse(self) -> None:
         """Take out who is behind the leader by more than twice the standard error."""
         leader = self.best(self.running)
         if sum(part.size for part in self.errors[leader]) < _FEWEST:
@@ -116,14 +117,14 @@ class Race:
                 winner = other
         return winner
 
-    def _say(self, choice: Choice, found: Choice | None, wanted: float, left: float) -> None:
+    def _report_limit(self, choice: Choice, found: Choice | None, wanted: float, left: float) -> None:
         why = f"{wanted:.0f} s foreseen, {left:.0f} s left"
         if found is not None:
             parts = [(found.copies, "copies"), (found.members, "member(s)")]
             why += "; tried with " + ", ".join(f"{count} {what}" for count, what in parts if count is not None)
         self.report.left_out.append((choice.name, why))
 
-    def _tell(self, winner: Choice) -> None:
+    def _report_finalists(self, winner: Choice) -> None:
         for choice, parts in self.errors.items():
             whole = np.concatenate(parts)
             told = Finalist(choice.name, float(whole.mean()), int(whole.size), self.seconds[choice])

@@ -22,9 +22,9 @@ from pcarann.recipe.choice import Choice, chosen_parameters
 from pcarann.recipe.costs import Size, Timing
 from pcarann.symmetry.generators import Symmetry
 
-__all__ = ["FOLDS", "Judge", "Rows", "cut"]
+__all__ = ["FOLDS", "Judge", "Split", "split_into_folds"]
 
-Rows = tuple[list[int], list[int]]
+Split = tuple[list[int], list[int]]
 """Samples fitted, and samples held out"""
 FOLDS = 5
 _STREAM = (-6,)
@@ -37,7 +37,7 @@ _MEMBERS = (10, 5, 2, 1)  # where the estimator's own number takes too long
 _FEWEST_COPIES = 4
 
 
-def cut(samples: int, seed: int, most: int | None = None) -> list[Rows]:
+def split_into_folds(samples: int, seed: int, most: int | None = None) -> list[Split]:
     """Five folds of so many samples, or of `most` of them, in a random order."""
     order = permutation(samples, seed=seed, stream=_STREAM)[:most]
     folds = []
@@ -71,7 +71,7 @@ class Judge:
         self._known: dict[tuple[Choice, int, int], tuple[np.ndarray[Any, Any], float]] = {}
 
     @property
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds of the budget."""
         return self.begun + self.budget - time.perf_counter()
 
@@ -80,7 +80,7 @@ class Judge:
         """All of them."""
         return int(self.pair[0].shape[0])
 
-    def errors(self, choice: Choice, rows: Rows) -> tuple[np.ndarray[Any, Any], float]:
+    def errors(self, choice: Choice, rows: Split) -> tuple[np.ndarray[Any, Any], float]:
         """Relative L² errors on the samples held out, and the seconds that took; known ones are not found again."""
         key = (choice, len(rows[0]), rows[1][0])
         if key not in self._known:
@@ -91,11 +91,11 @@ class Judge:
 
     def foreseen(self, choice: Choice, rows: int, held: int = 0) -> float:
         """Seconds of a fit to so many rows and the prediction of those held out."""
-        if _kind(choice) not in self.timings:
+        if _same_cost(choice) not in self.timings:
             self._probe(choice, rows)
-        return self.timings[_kind(choice)].at(self._size(choice, rows, held))
+        return self.timings[_same_cost(choice)].at(self._size(choice, rows, held))
 
-    def last(self, choice: Choice) -> float:
+    def last_fit(self, choice: Choice) -> float:
         """Seconds of the fit to all samples."""
         return self.foreseen(choice, self.samples)
 
@@ -110,12 +110,12 @@ class Judge:
         copies = [self.copies >> k for k in range(12) if self.copies >> k >= min(self.copies, _FEWEST_COPIES)]
         options = [(g, k) for g in (copies if choice.symmetry else [1]) for k in members]
         for g, k in sorted(options, key=lambda option: -option[0] * option[1] ** weight):
-            found = self._with(choice, g, k)
-            if self.foreseen(found, *rows) + max(self.last(found), reserve) <= seconds:
+            found = self._limited_to(choice, g, k)
+            if self.foreseen(found, *rows) + max(self.last_fit(found), reserve) <= seconds:
                 return found
         return None
 
-    def _with(self, choice: Choice, copies: int, members: int) -> Choice:
+    def _limited_to(self, choice: Choice, copies: int, members: int) -> Choice:
         """The choice with so many copies and members; None where these are all."""
         used = copies if choice.symmetry and copies < self.copies else None
         return replace(choice, copies=used, members=members if members < self.members else None)
@@ -124,7 +124,7 @@ class Judge:
         """The choice with as many of its members as can be fitted to all samples in the time left, one at least."""
         fewer = [replace(choice, members=k) for k in _MEMBERS if k < (choice.members or self.members)]
         options = [choice, *fewer]
-        return next((option for option in options if self.last(option) <= self.left), options[-1])
+        return next((option for option in options if self.last_fit(option) <= self.seconds_left), options[-1])
 
     def parameters(self, choice: Choice, rows: Sequence[int] | None = None) -> dict[str, Any]:
         """What a choice means for the samples, or for some of them."""
@@ -133,15 +133,15 @@ class Judge:
 
     def _probe(self, choice: Choice, rows: int) -> None:
         """Time fits with two members to more and more rows, then copies, until the estimate is good enough."""
-        inner, held = cut(self.samples, 0)[0]
+        inner, held = split_into_folds(self.samples, 0)[0]
         wanted = self._size(choice, rows, len(held))
-        for count, copies in _rungs(min(rows, len(inner)), wanted.copies):
+        for count, copies in _probe_sizes(min(rows, len(inner)), wanted.copies):
             few = replace(choice, members=min(2, self.members), copies=copies if choice.symmetry else None)
-            known = self.timings.get(_kind(choice))
-            if known and known.at(self._size(few, count, _FIRST_PROBE)) > _LONGEST_PROBE * self.left:
+            known = self.timings.get(_same_cost(choice))
+            if known and known.at(self._size(few, count, _FIRST_PROBE)) > _LONGEST_PROBE * self.seconds_left:
                 return
             self._fit(few, inner[:count], held[:_FIRST_PROBE])
-            if self.timings[_kind(choice)].at(wanted) < _CLEARLY * self.left:
+            if self.timings[_same_cost(choice)].at(wanted) < _CLEARLY * self.seconds_left:
                 return
 
     def _fit(self, choice: Choice, inner: Sequence[int], held: Sequence[int]) -> np.ndarray[Any, Any]:
@@ -156,20 +156,20 @@ class Judge:
             laps.append(time.perf_counter())
             found = xp.reshape(model.predict(xp.reshape(a_held, (-1, *grid))), u_held.shape)
         laps.append(time.perf_counter())
-        self._note(choice, self._size(choice, len(inner), len(held)), laps, model.fit_seconds_)
+        self._keep_timing(choice, self._size(choice, len(inner), len(held)), laps, model.fit_seconds_)
         sizes = xp.linalg.vector_norm(u_held, axis=1)
         missed = xp.linalg.vector_norm(found - u_held, axis=1)
         return np.asarray(to_host(missed / xp.where(sizes > 0, sizes, xp.ones_like(sizes))))
 
-    def _note(self, choice: Choice, size: Size, laps: list[float], stages: dict[str, float]) -> None:
+    def _keep_timing(self, choice: Choice, size: Size, laps: list[float], stages: dict[str, float]) -> None:
         pca = stages["inputs_pca"] + stages["outputs_pca"]
         rest = max(0.0, laps[2] - laps[1] - pca - stages["members"])
         seconds = {"choice": laps[1] - laps[0], "pca": pca, "members": stages["members"], "rest": rest}
         timing = Timing(choice, size, seconds | {"prediction": laps[3] - laps[2]})
-        before = self.timings.get(_kind(choice))
+        before = self.timings.get(_same_cost(choice))
         # What is slower at the same size was held up by something else.
         if before is None or size != before.size or timing.total < before.total:
-            self.timings[_kind(choice)] = timing
+            self.timings[_same_cost(choice)] = timing
 
     def _size(self, choice: Choice, rows: int, held: int) -> Size:
         copies = (choice.copies or self.copies) if choice.symmetry else 1
@@ -182,13 +182,13 @@ class Judge:
         return place.xp.take(self.pair[0], index, axis=0), place.xp.take(self.pair[1], index, axis=0)
 
 
-def _kind(choice: Choice) -> Choice:
-    """Choices of the same cost at the same size."""
+def _same_cost(choice: Choice) -> Choice:
+    """What choices of the same cost at the same size have in common."""
     ridge = choice.ridge if isinstance(choice.ridge, str) else Choice.ridge
     return replace(choice.setting, ridge=ridge, copies=None, members=None)
 
 
-def _rungs(rows: int, copies: int) -> list[tuple[int, int]]:
+def _probe_sizes(rows: int, copies: int) -> list[tuple[int, int]]:
     """Rows and copies of probes, twice as many each time; the first one twice, since it starts things up."""
     counts = [*(count for count in (_FIRST_PROBE << k for k in range(20)) if count < rows), rows]
     few = [(count, min(2, copies)) for count in (counts[0], *counts)]

@@ -22,29 +22,29 @@ from typing import Any
 from pcarann.backend.arrays import Array, Place, place_of, single_threaded
 from pcarann.backend.random import uniform
 from pcarann.latent.smoothing import Smoothing
-from pcarann.recipe.choice import DEFAULT, ENERGY, Choice, chosen_parameters
+from pcarann.recipe.choice import DEFAULT, ENERGY, Choice
 from pcarann.recipe.finals import Race
-from pcarann.recipe.judge import Judge, Rows, cut
+from pcarann.recipe.judge import Judge, Split, split_into_folds
 from pcarann.recipe.report import AutoReport, Trial
 from pcarann.recipe.trials import LENGTHS, Fold, KernelTrial, random_trial
 from pcarann.symmetry.generators import Symmetry
 
-__all__ = ["AutoReport", "Choice", "choose", "chosen_parameters", "search"]
+__all__ = ["AutoReport", "Search", "choose"]
 
 _POWERS = (-1.5, -1.0, -0.5, 0.0, 0.5, 1.0)
-_CUTS = (4, 8, 16, 32, 64, 128)
-_ROWS = 1000  # samples at most in the search; the fit takes all
-_GAIN = 0.01  # of the error, below which a change is chance
-_WIDTHS = (0.01, 0.03, 0.07, 0.15)
+_MODES = (4, 8, 16, 32, 64, 128)
+_MOST_SAMPLES = 1000  # samples at most in the search; the fit takes all
+_LEAST_GAIN = 0.01  # of the error, below which a change is chance
+_SMOOTHINGS = (0.01, 0.03, 0.07, 0.15)
 _FEWEST_POINTS = 16  # of an axis that may be smoothed
 _HOPELESS = 1.4  # times the best error, beyond which no other length is tried
-_TABLE = 256  # values of an input at most for which each may be given its own unit
-_SCALES = ((0.0, 0.0), (1.0, 0.0), (-1.0, 0.0), (-2.0, 0.0), (-1.0, 1.0), (-1.0, -1.5))
-_SEARCHED = 0.4  # of the time left after the last fit
-_LEAST_SEARCHED = 0.15  # of the budget, where it is there
+_WIDEST_TABLE = 256  # values of an input at most for which each may be given its own unit
+_OFFSETS = ((0.0, 0.0), (1.0, 0.0), (-1.0, 0.0), (-2.0, 0.0), (-1.0, 1.0), (-1.0, -1.5))
+_SEARCH_SHARE = 0.4  # of the time left after the last fit
+_LEAST_SEARCH_SHARE = 0.15  # of the budget, where it is there
 _FAR_BETTER = 0.5  # of the error of the estimator as it comes
-_PROBED = 200  # size of the matrix whose eigenvalues are timed before the first trial
-_WALKED = 6  # lengths at which a trial needs them, about
+_PROBE_SIZE = 200  # size of the matrix whose eigenvalues are timed before the first trial
+_LENGTHS_TRIED = 6  # lengths at which a trial needs them, about
 
 
 def choose(
@@ -63,31 +63,31 @@ def choose(
     """
     judge = Judge(estimator, pair, grids, symmetry=symmetry, fixed=fixed, budget=budget)
     report, seed = AutoReport(), fixed["random_state"]
-    race = Race(judge, cut(judge.samples, seed), report, tick)
+    race = Race(judge, split_into_folds(judge.samples, seed), report, tick)
     for plain in (ENERGY, DEFAULT):
         race.enter(plain, share=0.6)
     if not race.running:
         report.choice = judge.in_time(ENERGY)
         report.left_out.append(("the search", f"a fit of {report.choice.name} is all that the budget allows"))
     else:
-        searched = search_rows(judge.samples, seed)
-        _try_plain(judge, race, searched)
-        spare = judge.left - max(map(judge.last, race.running))
-        seconds = max(_SEARCHED * spare, min(_LEAST_SEARCHED * budget, spare))
-        found = search(*pair, grids[0], seed=seed, budget=seconds, tick=tick, report=report)
+        searched = _search_folds(judge.samples, seed)
+        _try_defaults(judge, race, searched)
+        spare = judge.seconds_left - max(map(judge.last_fit, race.running))
+        seconds = max(_SEARCH_SHARE * spare, min(_LEAST_SEARCH_SHARE * budget, spare))
+        found = Search(*pair, grids[0], seed=seed, budget=seconds, tick=tick, report=report).run()
         for choice in found:
             race.enter(choice, share=0.75 if symmetry is None else 0.5)
         if symmetry is not None:
             _offer_symmetry(race)
         race.run()
-        _rescue(judge, race, found)
-        _hurry(judge, report)
+        _take_unjudged(judge, race, found)
+        _take_fewer_members(judge, report)
     parameters = judge.parameters(report.choice)
-    report.seconds = judge.budget - judge.left
+    report.seconds = judge.budget - judge.seconds_left
     return parameters, report
 
 
-def _rescue(judge: Judge, race: Race, found: list[Choice]) -> None:
+def _take_unjudged(judge: Judge, race: Race, found: list[Choice]) -> None:
     """Take what the search found where there was no time to judge it again, and in the trials it was far better."""
     report = race.report
     tried = {trial.name: trial.error for trial in report.trials}
@@ -97,31 +97,31 @@ def _rescue(judge: Judge, race: Race, found: list[Choice]) -> None:
         far_better = tried.get(choice.name, math.inf) < _FAR_BETTER * plain < math.inf
         if report.choice.plain and far_better and choice not in judged:
             fits = judge.in_time(choice)
-            if judge.last(fits) <= judge.left:
+            if judge.last_fit(fits) <= judge.seconds_left:
                 report.choice, report.error = fits, tried[choice.name]
                 report.left_out.append((f"a second judgement of {choice.name}", "no time was left; the trials decided"))
                 return
 
 
-def _hurry(judge: Judge, report: AutoReport) -> None:
+def _take_fewer_members(judge: Judge, report: AutoReport) -> None:
     """Take fewer members where the last fit turned out to take longer than was foreseen."""
     wanted, report.choice = report.choice, judge.in_time(report.choice)
     if report.choice != wanted:
-        late = f"a fit of {judge.last(wanted):.0f} s with {judge.left:.0f} s left"
+        late = f"a fit of {judge.last_fit(wanted):.0f} s with {judge.seconds_left:.0f} s left"
         report.left_out.append((f"the other members of {report.choice.name}", late))
 
 
-def search_rows(samples: int, seed: int) -> list[Rows]:
+def _search_folds(samples: int, seed: int) -> list[Split]:
     """The folds of the search: fewer of them where there are more samples, and no more than some samples."""
-    few = min(samples, _ROWS)
-    return cut(samples, seed, _ROWS)[: 1 if few > 450 else 2 if few > 200 else 4]
+    few = min(samples, _MOST_SAMPLES)
+    return split_into_folds(samples, seed, _MOST_SAMPLES)[: 1 if few > 450 else 2 if few > 200 else 4]
 
 
-def _try_plain(judge: Judge, race: Race, searched: list[Rows]) -> None:
+def _try_defaults(judge: Judge, race: Race, searched: list[Split]) -> None:
     """Judge the plain finalists where the settings of the search are judged."""
     for plain in race.running:
         needed = sum(judge.foreseen(plain, len(inner), len(held)) for inner, held in searched[1:])
-        if needed > _SEARCHED * (judge.left - max(map(judge.last, race.running))):
+        if needed > _SEARCH_SHARE * (judge.seconds_left - max(map(judge.last_fit, race.running))):
             race.report.left_out.append((f"{plain.name} among the trials", f"{needed:.0f} s foreseen"))
             continue
         errors, seconds = zip(*(judge.errors(plain, rows) for rows in searched), strict=True)
@@ -142,8 +142,8 @@ def _offer_symmetry(race: Race) -> None:
         race.enter(replace(best, ridge="gcv"), share=0.5, as_is=True)
 
 
-class _Search:
-    """The best setting so far, and the ways to better it."""
+class Search:
+    """The best setting so far of (samples, values) inputs, on this grid, and outputs; and the ways to better it."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class _Search:
     ):
         self.begun, self.budget = time.perf_counter(), budget
         self.seed, self.tick, self.report, self.grid = seed, tick, report, grid
-        place, rows = place_of(inputs), search_rows(int(inputs.shape[0]), seed)
+        place, rows = place_of(inputs), _search_folds(int(inputs.shape[0]), seed)
         searched = [*rows[0][0], *rows[0][1]]
         at = {row: i for i, row in enumerate(searched)}
         self.rows = [([at[i] for i in inner], [at[i] for i in held]) for inner, held in rows]
@@ -171,6 +171,24 @@ class _Search:
         self._tried: set[Choice] = set()
         self._slowest = 0.0
         self._folds: dict[tuple[bool, float], list[Fold]] = {}
+
+    def run(self) -> list[Choice]:
+        """Return the best setting with a kernel and the best with random layers, the better one first."""
+        with single_threaded(place_of(self.inputs)), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="n_components=.* was asked for")
+            self.try_out(Choice())
+            if self.inputs.shape[1] <= _WIDEST_TABLE:
+                self.try_out(replace(self.best, unit=True))
+            _improve_power(self)
+            _improve_smoothing(self)
+            _improve_modes(self)
+            _improve_metric(self)
+            self.try_out(replace(self.best, linear=True))
+            _try_random(self)
+        if self.skipped:
+            over = f"its {max(self.budget, 0.0):.1f} s were over"
+            self.report.left_out.append((f"{self.skipped} settings of the search", over))
+        return [choice for _, choice in sorted(self.kept.values(), key=lambda kept: kept[0])]
 
     def try_out(self, choice: Choice) -> bool:
         """Judge a setting at the best of its lengths and ridges; keep it if it is better by more than chance."""
@@ -186,17 +204,18 @@ class _Search:
         seconds = time.perf_counter() - begun
         self._slowest = max(self._slowest, seconds)
         self.report.trials.append(Trial(choice.name, error, seconds))
-        better = error < (1 - _GAIN) * self.error
+        better = error < (1 - _LEAST_GAIN) * self.error
         if better:
             self.best, self.error = tuned, error
-        if error < (1 - _GAIN) * self.kept.get(choice.regressor, (math.inf, choice))[0]:
+        if error < (1 - _LEAST_GAIN) * self.kept.get(choice.regressor, (math.inf, choice))[0]:
             self.kept[choice.regressor] = error, tuned
         return better
 
     def _has_time(self) -> bool:
         """Whether a trial as slow as the slowest so far would end in time."""
         if not self._slowest and math.isfinite(self.budget):
-            self._slowest = len(self.rows) * _WALKED * _eigenvalue_seconds(len(self.rows[0][0]), place_of(self.inputs))
+            once = _eigenvalue_seconds(len(self.rows[0][0]), place_of(self.inputs))
+            self._slowest = len(self.rows) * _LENGTHS_TRIED * once
         return time.perf_counter() - self.begun + self._slowest <= self.budget
 
     def folds(self, choice: Choice) -> list[Fold]:
@@ -227,40 +246,9 @@ class _Search:
         return replace(choice, length=LENGTHS[at], ridge=seen[at][1]), seen[at][0]
 
 
-def search(
-    inputs: Array,
-    outputs: Array,
-    grid: tuple[int, ...],
-    *,
-    seed: int,
-    budget: float,
-    tick: Callable[[str], None],
-    report: AutoReport,
-) -> list[Choice]:
-    """Search for the best setting of (samples, values) inputs, on this grid, and outputs.
-
-    Return the best with a kernel and the best with random layers, the better one first.
-    """
-    state = _Search(inputs, outputs, grid, seed=seed, budget=budget, tick=tick, report=report)
-    with single_threaded(place_of(inputs)), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="n_components=.* was asked for")
-        state.try_out(Choice())
-        if inputs.shape[1] <= _TABLE:
-            state.try_out(replace(state.best, unit=True))
-        _improve_power(state)
-        _improve_smoothing(state)
-        _improve_modes(state)
-        _improve_metric(state)
-        state.try_out(replace(state.best, linear=True))
-        _try_random(state)
-    if state.skipped:
-        report.left_out.append((f"{state.skipped} settings of the search", f"its {max(budget, 0.0):.1f} s were over"))
-    return [choice for _, choice in sorted(state.kept.values(), key=lambda kept: kept[0])]
-
-
 def _eigenvalue_seconds(size: int, place: Place) -> float:
     """What the eigenvalues of a matrix of this size take, foreseen from those of a small one."""
-    few = min(size, _PROBED)
+    few = min(size, _PROBE_SIZE)
     matrix = uniform((few, few), seed=0, stream=(0,), place=place)
     begun = time.perf_counter()
     place.xp.linalg.eigh(matrix + matrix.T)
@@ -268,7 +256,7 @@ def _eigenvalue_seconds(size: int, place: Place) -> float:
     return (time.perf_counter() - begun) * (size / few) ** 3
 
 
-def _improve_power(state: _Search) -> None:
+def _improve_power(state: Search) -> None:
     """Move along the powers from the one at hand, in the direction that helps."""
     for step in (-1, 1):
         at = _POWERS.index(state.best.power) + step
@@ -276,30 +264,30 @@ def _improve_power(state: _Search) -> None:
             at += step
 
 
-def _improve_smoothing(state: _Search) -> None:
+def _improve_smoothing(state: Search) -> None:
     """Try to smooth fields: at the power at hand, and since smoothing flattens, at powers nearer to whitening."""
     if max(state.grid) < _FEWEST_POINTS or state.best.unit:
         return
     before = state.best
-    for width in _WIDTHS:
+    for width in _SMOOTHINGS:
         for power in (before.power, 0.0):
             state.try_out(replace(before, smoothing=width, power=power))
     if state.best.smoothing:
         _improve_power(state)
 
 
-def _improve_modes(state: _Search) -> None:
+def _improve_modes(state: Search) -> None:
     """Try fewer input modes, each number with the power at hand and with one towards whitening."""
     if not state.kept:
         return
     available = int(state.folds(state.best)[0].x.shape[1])
     before = state.best
-    for modes in (modes for modes in reversed(_CUTS) if modes < available):
+    for modes in (modes for modes in reversed(_MODES) if modes < available):
         for power in (before.power, min(before.power + 0.5, _POWERS[-1])):
             state.try_out(replace(before, modes=modes, power=power))
 
 
-def _improve_metric(state: _Search) -> None:
+def _improve_metric(state: Search) -> None:
     """Learn the metric, all of it or one weight a latent, for as long as it helps."""
     for diagonal in (False, True):
         start = replace(state.best, steps=0, diagonal=diagonal)
@@ -309,12 +297,12 @@ def _improve_metric(state: _Search) -> None:
                 break
 
 
-def _try_random(state: _Search) -> None:
+def _try_random(state: Search) -> None:
     """Try random layers in the metric that was found, at a few scales."""
     half = min(1500, max(200, len(state.rows[0][0])))
     best = state.best
     errors: list[float] = []
-    for offsets in _SCALES:
+    for offsets in _OFFSETS:
         before = len(state.report.trials)
         state.try_out(replace(best, regressor="random", widths=(half, half), offsets=offsets))
         errors += [trial.error for trial in state.report.trials[before:]]
