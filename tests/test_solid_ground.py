@@ -182,7 +182,9 @@ def test_another_adapt_ridge_counts_for_all_samples_taken_in(pairs, start, sampl
 def test_another_start_is_refused_after_adaptation_began(adapting, pairs):
     adapting.partial_fit(*pairs[90:95]).set_params(adapt__start="ridge")
     before = adapting.predict(pairs.inputs[:3])
-    with pytest.raises(ValueError, match=r"adapt\.start is 'ridge', but this model began to adapt with 'least-squares'"):
+    with pytest.raises(
+        ValueError, match=r"adapt\.start is 'ridge', but this model began to adapt with 'least-squares'"
+    ):
         adapting.partial_fit(*pairs[95:100])
     assert np.array_equal(adapting.predict(pairs.inputs[:3]), before)
 

@@ -1,0 +1,80 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pcarann.latent.rows import Order, TrainingRows
+
+
+def rows(order, copies=1):
+    """Rows that name their sample and their copy: x = (sample, copy), y = −x."""
+    x = np.array([[sample, copy] for copy in range(copies) for sample in order.samples], dtype=float)
+    return TrainingRows(x, -x, order)
+
+
+@given(n=st.integers(2, 60), together=st.integers(1, 7), seed=st.integers(0, 5))
+def test_every_sample_stands_in_one_row_and_kin_on_one_side(n, together, seed):
+    kin = together if n >= 2 * together else 1
+    whole = n // kin * kin
+    order = Order.split(whole, seed, together)
+    assert sorted(order.samples) == list(range(whole))
+    assert 0 < order.inner < whole
+    inner, held = ({sample // kin for sample in part} for part in order.parts)
+    assert not inner & held
+
+
+def test_four_fifths_are_inner_samples():
+    assert Order.split(100, 0).inner == 80
+
+
+def test_without_a_split_every_sample_is_an_inner_one():
+    order = Order.whole(5)
+    assert (order.inner, order.parts, order.owners) == (5, [None], [0, 1, 2, 3, 4])
+
+
+def test_owners_are_those_of_the_inner_samples():
+    order = Order.split(30, 1, together=3)
+    assert order.owners == [sample // 3 for sample in order.samples[: order.inner]]
+
+
+def test_rows_know_their_copies_and_inner_samples():
+    found = rows(Order.split(10, 0), copies=3)
+    x, y = found.inner
+    assert (found.samples, found.copies, len(x)) == (10, 3, 8)
+    assert np.array_equal(y, -x)
+    assert (x[:, 1] == 0).all()
+
+
+@pytest.mark.parametrize(("most", "copies"), [(8, 1), (16, 2), (100, 3)])
+def test_validated_rows_are_inner_ones_with_copies_then_the_others_as_they_are(most, copies):
+    order = Order.split(10, 0)
+    x, y, n_inner = rows(order, copies=3).validated(most)
+    assert n_inner == 8 * copies
+    assert np.array_equal(x[:n_inner, 0], np.tile(order.samples[:8], copies))
+    assert np.array_equal(x[n_inner:], np.array([[sample, 0] for sample in order.samples[8:]]))
+    assert np.array_equal(y, -x)
+
+
+def test_some_inner_rows_are_spread_over_samples_and_copies():
+    x, y = rows(Order.split(100, 0), copies=4).some_inner(160)
+    assert len(x) == 160
+    assert len({tuple(row) for row in x}) == 160
+    assert set(x[:, 1]) == {0.0, 1.0, 2.0, 3.0}
+    assert np.array_equal(y, -x)
+
+
+def test_judged_are_samples_that_the_pca_has_not_seen_with_all_their_copies():
+    order = Order.split(50, 0)
+    found = rows(order, copies=2)
+    for group in found.judged(None):
+        assert group[0] >= order.inner
+        assert {found.x[row, 0] for row in group} == {found.x[group[0], 0]}
+        assert {found.x[row, 1] for row in group} == {0.0, 1.0}
+
+
+def test_what_belongs_together_is_judged_together():
+    order = Order.split(30, 0, together=3)
+    found = rows(order)
+    for group in found.judged(9):
+        assert {found.x[row, 0] // 3 for row in group} == {found.x[group[0], 0] // 3}
+        assert len(group) == 3
