@@ -14,31 +14,29 @@ from rich.table import Table
 
 from pcarann.cli.options import PROBLEMS, device_option, duration, json_option
 from pcarann.cli.output import errors
-from pcarann.cli.targets import check_folder, check_picture, force_option
+from pcarann.cli.targets import Target, check_folder, target_option
 
 __all__ = ["demo", "reproduce"]
 
 
 @click.command()
-@click.option(
+@target_option(
     "-o",
     "--output",
     default="demo.png",
     show_default=True,
-    type=click.Path(path_type=Path),
-    help="Picture to write: .png, .svg or .pdf. An existing file is replaced only if it is a picture.",
+    about="Picture to write: .png, .svg or .pdf. An existing file is replaced only if it is a picture.",
 )
-@force_option
 @json_option
-def demo(output: Path, force: bool, as_json: bool) -> None:
+def demo(target: Target, as_json: bool) -> None:
     """Show the whole story on Burgers' equation: data, fit, error, intervals, an online update, a picture."""
     from pcarann.benchmark.demo import demo_figure, run_demo
 
-    check_picture(output, "-o", force)
+    target.check_picture()
     found = run_demo(lambda message: errors.print(f"[dim]{message} …[/dim]"), verbose=True)
-    demo_figure(found, output)
+    demo_figure(found, target.path)
     if as_json:
-        click.echo(json.dumps({**found.facts(), "picture": str(output)}, indent=2))
+        click.echo(json.dumps({**found.facts(), "picture": str(target.path)}, indent=2))
         return
     table = Table(
         "what", "measured", "what it means", title="Burgers' equation", title_justify="left", title_style="bold"
@@ -46,7 +44,7 @@ def demo(output: Path, force: bool, as_json: bool) -> None:
     for row in _demo_rows(found):
         table.add_row(*row)
     Console().print(table)
-    click.echo(f"Picture: {output}")
+    click.echo(f"Picture: {target.path}")
 
 
 def _demo_rows(found: Any) -> list[tuple[str, str, str]]:

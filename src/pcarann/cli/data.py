@@ -14,43 +14,41 @@ from pcarann.cli.kinds import GENERATED, is_model, largest_parts, size_in_words
 from pcarann.cli.models import model_facts
 from pcarann.cli.options import PROBLEMS, device_option, json_option, load_surrogate
 from pcarann.cli.output import show
-from pcarann.cli.targets import check_output, check_picture, force_option
+from pcarann.cli.targets import Target, target_option
 
 __all__ = ["describe", "generate"]
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option(
+@target_option(
     "--picture",
-    type=click.Path(path_type=Path),
-    help="Of a model: draw what of an input counts (.png, .svg, .pdf). Of existing files only a picture is replaced.",
+    about="Of a model: draw what of an input counts (.png, .svg, .pdf). Of existing files only a picture is replaced.",
 )
-@force_option
 @json_option
-def describe(file: Path, picture: Path | None, force: bool, as_json: bool) -> None:
+def describe(file: Path, target: Target | None, as_json: bool) -> None:
     """Say what is in a data file or a model file."""
     from pcarann.problems import readers
 
     if not file.exists():
         raise FileNotFoundError(f"There is no file {file}.")
     if file.is_file() and is_model(file):
-        show(_describe_model(file, picture, force), as_json, str(file))
+        show(_describe_model(file, target), as_json, str(file))
         return
     if file.suffix.lower() not in (*readers.ENDINGS, *readers.MESHES):
         known = ", ".join(readers.ENDINGS)
         raise ValueError(f"{file} is not a pcarann model file, nor data with an ending that is known: {known}.")
-    if picture:
+    if target:
         raise click.UsageError("--picture belongs to a model file.")
     show(readers.describe(file), as_json, str(file), verbatim=True)
 
 
-def _describe_model(file: Path, picture: Path | None, force: bool) -> dict[str, Any]:
-    if picture:
-        check_picture(picture, "--picture", force, [file])
+def _describe_model(file: Path, target: Target | None) -> dict[str, Any]:
+    if target:
+        target.check_picture([file])
     model = load_surrogate(file)
-    if picture:
-        model.sensitivity_.draw(picture)
+    if target:
+        model.sensitivity_.draw(target.path)
     size = os.path.getsize(file)
     return {
         **model_facts(model),
@@ -63,35 +61,31 @@ def _describe_model(file: Path, picture: Path | None, force: bool) -> dict[str, 
 @click.command()
 @click.argument("problem", type=click.Choice(PROBLEMS))
 @click.option("-n", "--samples", "n", default=1400, show_default=True, help="Number of samples.")
-@click.option(
+@target_option(
     "-o",
     "--output",
     required=True,
-    type=click.Path(path_type=Path),
-    help=".npz file to write. An existing file is replaced only if generate wrote it.",
+    about=".npz file to write. An existing file is replaced only if generate wrote it.",
 )
-@force_option
 @click.option("--seed", default=0, show_default=True, help="Sample i depends on the seed and i alone.")
 @click.option("--cache/--no-cache", default=True, show_default=True, help="Keep the samples for the next time.")
 @device_option
 @json_option
-def generate(
-    problem: str, n: int, output: Path, force: bool, seed: int, cache: bool, device: str | None, as_json: bool
-) -> None:
+def generate(problem: str, n: int, target: Target, seed: int, cache: bool, device: str | None, as_json: bool) -> None:
     """Generate data of one of the four problems."""
-    if output.suffix != ".npz":
+    if target.path.suffix != ".npz":
         raise click.UsageError("-o must end in .npz.")
-    check_output(output, GENERATED, force)
+    target.check(GENERATED)
     start = time.perf_counter()
     module = import_module(f"pcarann.problems.{problem}")
     data = module.generate(n, seed=seed, device=device, cache=cache, verbose=True)
     seconds = time.perf_counter() - start
-    data.save(output)
+    data.save(target.path)
     facts = {
         "inputs": list(data.inputs.shape),
         "outputs": list(data.outputs.shape),
         "parameters": data.parameters,
         "seconds": seconds,
-        "file": str(output),
+        "file": str(target.path),
     }
     show(facts, as_json, f"Generated {problem}")

@@ -1,7 +1,7 @@
 """What a file is, by what is in it: a model, a picture, a prediction, data that `generate` wrote.
 
 Nothing is trusted and little is read: a few bytes of a picture, the names of the arrays in a `.npz` file, the header of
-a model file, which is eight bytes of length and a JSON document that names every array with its place.
+a model file.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from pcarann.cli.options import PROBLEMS
+from pcarann.storage.header import read_header
 
 __all__ = ["GENERATED", "MODEL", "PICTURE", "PREDICTION", "Kind", "is_model", "largest_parts", "size_in_words"]
 
-_LARGEST_HEADER = 1 << 24  # as in `pcarann.storage.container`
 _PREDICTIONS = ({"mean"}, {"mean", "std"}, {"mean", "std", "lower", "upper"})
 
 
@@ -38,13 +38,13 @@ class Kind:
 
 def is_model(path: Path) -> bool:
     """Whether a file begins as a model file does, be it whole or not."""
-    header = _header(path)
+    header = read_header(path)
     return header.startswith(b'{"__metadata__":') and b'"pcarann":"' in header
 
 
 def largest_parts(path: Path, count: int = 5) -> list[str]:
     """Return the largest arrays of a model file with their sizes, in words."""
-    places = {name: about["data_offsets"] for name, about in json.loads(_header(path)).items() if name[:2] != "__"}
+    places = {name: about["data_offsets"] for name, about in json.loads(read_header(path)).items() if name[:2] != "__"}
     sizes = {name: stop - start for name, (start, stop) in places.items()}
     return [f"{name} {size_in_words(sizes[name])}" for name in sorted(sizes, key=lambda n: -sizes[n])[:count]]
 
@@ -61,13 +61,6 @@ def size_in_words(size: int) -> str:
             break
         scaled, unit = scaled / 1000, larger
     return f"{scaled:.{0 if unit == 'bytes' or scaled >= 9.95 else 1}f} {unit}"
-
-
-def _header(path: Path) -> bytes:
-    """Return the JSON document at the beginning of a model file, or whatever stands in its place."""
-    with open(path, "rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        return file.read(min(length, _LARGEST_HEADER))
 
 
 def _is_picture(path: Path) -> bool:

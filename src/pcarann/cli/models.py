@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,26 +22,28 @@ from pcarann.cli.options import (
     number_or_pair,
 )
 from pcarann.cli.output import busy, say, show
-from pcarann.cli.targets import check_output, force_option
+from pcarann.cli.targets import Target, target_option
 from pcarann.files import atomic_writer
 
 __all__ = ["adapt", "calibrate", "evaluate", "fit", "model_facts", "predict"]
+
+Change = Callable[[Any, Any, Any], tuple[str, dict[str, Any]]]
+"""From a model, inputs and outputs to a title and facts to show; the model is changed"""
 
 _SUCCESS = ("Optimization terminated successfully", "The loss is zero at the start")  # scipy's words, and our own
 
 
 @click.command()
 @data_options
-@click.option(
+@target_option(
     "-o",
     "--output",
     required=True,
-    type=click.Path(path_type=Path),
-    help="Model file to write. An existing file is replaced only if it is a model file.",
+    about="Model file to write. An existing file is replaced only if it is a model file.",
 )
-@force_option
 @click.option(
     "--components",
+    "n_components",
     default="100",
     show_default=True,
     callback=number_or_pair,
@@ -53,7 +56,7 @@ _SUCCESS = ("Optimization terminated successfully", "The loss is zero at the sta
     callback=number_or_pair,
     help="Neurons of the two random layers.",
 )
-@click.option("--members", default=20, show_default=True, help="Members of the ensemble.")
+@click.option("--members", "n_members", default=20, show_default=True, help="Members of the ensemble.")
 @click.option(
     "--scales",
     default="refined",
@@ -76,61 +79,42 @@ _SUCCESS = ("Optimization terminated successfully", "The loss is zero at the sta
     callback=number_or_pair,
     help="Power of the latents' weights, learned, or channels.",
 )
-@click.option("--channels", is_flag=True, help="The first axis of an input counts channels: a PCA for each.")
+@click.option(
+    "--channels", "fields__channels", is_flag=True, help="The first axis of an input counts channels: a PCA for each."
+)
 @click.option("--auto", is_flag=True, help="Choose all of these by validation; only --seed and --budget count then.")
 @click.option(
     "--budget", default="60s", show_default=True, callback=duration, help="Longest search of --auto, such as 5m."
 )
-@click.option("--refine-ridge", default=1e-4, show_default=True, help="Ridge inside the validation loss.")
+@click.option(
+    "--refine-ridge", "scales__ridge", type=float, help="Ridge inside the validation loss.  [default: 0.0001]"
+)
 @click.option("--seed", default=0, show_default=True, help="Seed of the random layers.")
 @device_option
 @json_option
 def fit(
     data: Source,
-    output: Path,
-    force: bool,
-    components: Any,
-    widths: Any,
-    members: int,
-    scales: Any,
-    ridge: Any,
-    regressor: Any,
-    linear: bool,
-    relevance: Any,
-    channels: bool,
+    target: Target,
     auto: bool,
     budget: float,
-    refine_ridge: float,
     seed: int,
     device: str | None,
     as_json: bool,
+    **parameters: Any,
 ) -> None:
     """Fit a surrogate to DATA and write it to a model file."""
     from pcarann.operator import PCARaNN
-    from pcarann.options import Fields, Refine
 
-    check_output(output, MODEL, force, data.files())
+    target.check(MODEL, data.files())
     a, u = data.pair()
     if auto:
         model = PCARaNN.auto(a, u, budget=budget, random_state=seed, device=device, verbose=True)
     else:
-        model = PCARaNN(
-            n_components=components,
-            widths=widths,
-            n_members=members,
-            scales=Refine(refine_ridge) if scales == "refined" else scales,
-            ridge=ridge,
-            regressor=regressor,
-            linear=linear,
-            relevance=relevance,
-            fields=Fields(channels=channels),
-            random_state=seed,
-            device=device,
-            verbose=True,
-        ).fit(a, u)
+        given = {name: value for name, value in parameters.items() if value is not None}
+        model = PCARaNN(random_state=seed, device=device, verbose=True).set_params(**given).fit(a, u)
     model.verbose = False
-    model.save(output)
-    facts = {**model_facts(model), "file": str(output)}
+    model.save(target.path)
+    facts = {**model_facts(model), "file": str(target.path)}
     if (report := getattr(model, "fit_report_", None)) is not None:
         say(str(report), alarming=report.useless)
     if auto:
@@ -141,14 +125,12 @@ def fit(
 @click.command()
 @model_argument
 @data_options
-@click.option(
+@target_option(
     "-o",
     "--output",
     required=True,
-    type=click.Path(path_type=Path),
-    help=".npz (or .npy, the mean alone) to write. An existing file is replaced only if it is a .npz of a prediction.",
+    about=".npz (or .npy, the mean alone) to write. An existing file is replaced only if it is a .npz of a prediction.",
 )
-@force_option
 @click.option("--std", is_flag=True, help="Also write the standard deviation of the members.")
 @click.option("--alpha", type=float, default=None, help="Also write intervals of level 1 − alpha.")
 @click.option("--method", type=click.Choice(["sample", "pooled", "simultaneous"]), default="sample", show_default=True)
@@ -157,8 +139,7 @@ def fit(
 def predict(
     model: Path,
     data: Source,
-    output: Path,
-    force: bool,
+    target: Target,
     std: bool,
     alpha: float | None,
     method: Any,
@@ -166,9 +147,9 @@ def predict(
     as_json: bool,
 ) -> None:
     """Predict the output fields of the inputs in DATA."""
-    if output.suffix not in (".npz", ".npy") or (output.suffix == ".npy" and (std or alpha is not None)):
+    if target.path.suffix not in (".npz", ".npy") or (target.path.suffix == ".npy" and (std or alpha is not None)):
         raise click.UsageError("-o must end in .npz, or in .npy where the mean alone is written.")
-    check_output(output, PREDICTION, force, [model, *data.files()])
+    target.check(PREDICTION, [model, *data.files()])
     fitted = load_surrogate(model, device)
     a = data.fields()
     start = time.perf_counter()
@@ -180,8 +161,8 @@ def predict(
         else:
             fields = {"mean": fitted.predict(a)}
     seconds = time.perf_counter() - start
-    _write_arrays(output, fields)
-    facts = {"samples": len(a), "arrays": sorted(fields), "seconds": seconds, "file": str(output)}
+    _write_arrays(target.path, fields)
+    facts = {"samples": len(a), "arrays": sorted(fields), "seconds": seconds, "file": str(target.path)}
     show(facts, as_json, "Predicted")
 
 
@@ -234,64 +215,57 @@ def evaluate(
     show(facts, as_json, "Evaluation")
 
 
-@click.command()
-@model_argument
-@data_options
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    default=None,
-    help="Model file to write. An existing file is replaced only if it is a model file.  [default: MODEL]",
-)
-@force_option
-@json_option
-def calibrate(model: Path, data: Source, output: Path | None, force: bool, as_json: bool) -> None:
+def _rewriting(doing: str) -> Callable[[Change], click.Command]:
+    """Make a command of a change, which writes MODEL again when DATA have changed it."""
+
+    def decorate(change: Change) -> click.Command:
+        @click.command(change.__name__, help=change.__doc__)
+        @model_argument
+        @data_options
+        @target_option(
+            "-o",
+            "--output",
+            about="Model file to write. An existing file is replaced only if it is a model file.  [default: MODEL]",
+        )
+        @json_option
+        def command(model: Path, data: Source, target: Target | None, as_json: bool) -> None:
+            target = target or Target(model, "MODEL", force=True)
+            target.check(MODEL, data.files())
+            fitted = load_surrogate(model)
+            a, u = data.pair()
+            with busy(f"{doing} {len(a)} samples"):
+                title, facts = change(fitted, a, u)
+                fitted.save(target.path)
+            show({**facts, "file": str(target.path)}, as_json, title)
+
+        return command
+
+    return decorate
+
+
+@_rewriting("Calibrating on")
+def calibrate(model: Any, a: Any, u: Any) -> tuple[str, dict[str, Any]]:
     """Calibrate the intervals of MODEL on samples that were used for nothing else."""
-    check_output(output or model, MODEL, force or output is None, data.files())
-    fitted = load_surrogate(model)
-    a, u = data.pair()
-    with busy(f"Calibrating on {len(a)} samples"):
-        fitted.calibrate(a, u)
-        fitted.save(output or model)
-    show({**model_facts(fitted), "file": str(output or model)}, as_json, f"Calibrated on {len(a)} samples")
+    model.calibrate(a, u)
+    return f"Calibrated on {len(a)} samples", model_facts(model)
 
 
-@click.command()
-@model_argument
-@data_options
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    default=None,
-    help="Model file to write. An existing file is replaced only if it is a model file.  [default: MODEL]",
-)
-@force_option
-@json_option
-def adapt(model: Path, data: Source, output: Path | None, force: bool, as_json: bool) -> None:
+@_rewriting("Adapting to")
+def adapt(model: Any, a: Any, u: Any) -> tuple[str, dict[str, Any]]:
     """Adapt the readout of MODEL to new samples by recursive least squares."""
     from pcarann.metrics import relative_l2
 
-    check_output(output or model, MODEL, force or output is None, data.files())
-    fitted = load_surrogate(model)
-    a, u = data.pair()
-    with busy(f"Adapting to {len(a)} samples"):
-        before = relative_l2(fitted.predict(a), u)
-        start = time.perf_counter()
-        fitted.partial_fit(a, u)
-        seconds = time.perf_counter() - start
-        after = relative_l2(fitted.predict(a), u)
-        fitted.save(output or model)
-    facts = {
+    before = relative_l2(model.predict(a), u)
+    start = time.perf_counter()
+    model.partial_fit(a, u)
+    seconds = time.perf_counter() - start
+    return "Adapted", {
         "samples": len(a),
         "relative_l2_before": before,
-        "relative_l2_after_on_the_same_samples": after,
+        "relative_l2_after_on_the_same_samples": relative_l2(model.predict(a), u),
         "seconds": seconds,
-        "calibration": "stale: calibrate again" if fitted.fitted_.stale else "none",
-        "file": str(output or model),
+        "calibration": "stale: calibrate again" if model.fitted_.stale else "none",
     }
-    show(facts, as_json, "Adapted")
 
 
 def model_facts(model: Any) -> dict[str, Any]:

@@ -7,36 +7,60 @@ so that neither links nor letter case nor an index behind the name hide one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
+from typing import Any
 
 import click
 
 from pcarann.cli.kinds import PICTURE, Kind
 from pcarann.files import check_target
 
-__all__ = ["check_folder", "check_output", "check_picture", "force_option"]
-
-force_option = click.option(
-    "--force", is_flag=True, help="Replace an existing file whatever it holds, unless this command reads it."
-)
+__all__ = ["Target", "check_folder", "target_option"]
 
 
-def check_output(output: Path, kind: Kind, force: bool, sources: Iterable[Path] = ()) -> None:
-    """Refuse, before any work is done, a file that cannot be written, is being read, or holds something else."""
-    target = check_target(output)
-    for source in sources:
-        if _is_in(target, source):
-            raise ValueError(f"{output} is being read: name another file to write.")
-    if target.exists() and not force and not kind.recognises(output):
-        raise ValueError(f"{output} exists and is not evidently {kind.name}: name another file, or add --force.")
+@dataclass(frozen=True)
+class Target:
+    """A file to write."""
+
+    path: Path
+    option: str
+    """That named it"""
+    force: bool
+
+    def check(self, kind: Kind, sources: Iterable[Path] = ()) -> None:
+        """Refuse, before any work is done, a file that cannot be written, is being read, or holds something else."""
+        target = check_target(self.path)
+        for source in sources:
+            if _is_in(target, source):
+                raise ValueError(f"{self.path} is being read: name another file to write.")
+        if target.exists() and not self.force and not kind.recognises(self.path):
+            raise ValueError(f"{self.path} exists and is not evidently {kind.name}: name another file, or add --force.")
+
+    def check_picture(self, sources: Iterable[Path] = ()) -> None:
+        """Refuse, before any work is done, a picture that cannot be written."""
+        if self.path.suffix not in (".png", ".svg", ".pdf"):
+            raise click.UsageError(f"{self.option} must end in .png, .svg or .pdf.")
+        self.check(PICTURE, sources)
 
 
-def check_picture(output: Path, option: str, force: bool, sources: Iterable[Path] = ()) -> None:
-    """Refuse, before any work is done, a picture that cannot be written."""
-    if output.suffix not in (".png", ".svg", ".pdf"):
-        raise click.UsageError(f"{option} must end in .png, .svg or .pdf.")
-    check_output(output, PICTURE, force, sources)
+def target_option(*names: str, about: str, **settings: Any) -> Callable[..., Any]:
+    """An option that names a file to write, and --force; the command receives both as one `target`, or None."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def with_target(target: Path | None, force: bool, **others: Any) -> Any:
+            return command(target=target and Target(target, names[0], force), **others)
+
+        force_option = click.option(
+            "--force", is_flag=True, help="Replace an existing file whatever it holds, unless this command reads it."
+        )
+        named = click.option(*names, "target", type=click.Path(path_type=Path), help=about, **settings)
+        return named(force_option(with_target))
+
+    return decorate
 
 
 def check_folder(folder: Path) -> None:

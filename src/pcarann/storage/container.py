@@ -15,13 +15,13 @@ import numpy as np
 
 from pcarann.files import atomic_writer
 from pcarann.storage.formats import FORMAT_VERSION, Document, Tensors
+from pcarann.storage.header import LARGEST_HEADER
 
 __all__ = ["FORMAT_VERSION", "ModelFileError", "read", "write"]
 
 _KEY = "pcarann"
 _BLANK = "0" * 64
 _MARK = b'"sha256":"'
-_LARGEST_HEADER = 1 << 24  # a real header is a few kilobytes
 _CHUNK = 1 << 22
 
 
@@ -68,7 +68,7 @@ def _verify(path: str | os.PathLike[str]) -> None:
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
-        if size < 16 or not 2 <= length <= min(size - 8, _LARGEST_HEADER):
+        if size < 16 or not 2 <= length <= min(size - 8, LARGEST_HEADER):
             raise ModelFileError(f"{os.fspath(path)} is not a pcarann model file, or it is cut short.")
         header = file.read(length)
         where = header.find(_MARK)
