@@ -74,3 +74,10 @@ def backend(request: pytest.FixtureRequest, torch_computes: None):
         return lambda a: torch.asarray(np.asarray(a))
     strict = pytest.importorskip("array_api_strict")
     return lambda a: strict.asarray(np.asarray(a))
+
+
+def table(n, seed=0):
+    """Three numbers in, a smooth nonlinear response of all of them out."""
+    p = np.random.default_rng(seed).uniform(-1, 1, size=(n, 3))
+    x = np.linspace(0, 1, 12)
+    return p, 1 + np.sin(2 * p[:, :1] * x) + (p[:, 1:2] * x) ** 2 + np.cos(p[:, 2:] + x)

@@ -34,8 +34,6 @@ TESTED_ELSEWHERE = {
     "baselines/fields.py": "baselines/test_training.py",
     "cli": "test_cli.py",
     "features/column_units.py": "latent/test_units.py",
-    "fitted.py": "test_operator.py",
-    "fitting.py": "test_operator.py",
     "latent/sensitivity.py": "latent/test_channels.py",
     "latent/weighting.py": "features/test_random_layers.py",
     "problems/__init__.py": "problems/test_readers.py",

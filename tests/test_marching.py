@@ -365,3 +365,20 @@ def test_a_file_whose_marching_makes_no_sense_is_refused(tmp_path, broken):
     rewritten(tmp_path / "m", damage)
     with pytest.raises(ModelFileError):
         load(tmp_path / "m")
+
+
+# Parameters that change on the way
+
+
+def rotation(n, times=8, seed=0):
+    angle = np.random.default_rng(seed).uniform(0, 6, (n, 1)) + 0.3 * np.arange(times)
+    return np.cos(angle[:, :, None] + np.linspace(0, 6, 16))
+
+
+def test_a_step_that_is_set_after_the_fit_changes_no_prediction():
+    flow = rotation(30)
+    model = Marching(PCARaNN(n_components=2, widths=(20, 10), n_members=2, scales="energy")).fit(
+        flow[:, :3], flow[:, 3:]
+    )
+    before = model.predict(flow[:4, :3])
+    assert np.array_equal(model.set_params(step=2).predict(flow[:4, :3]), before)

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from pcarann import PCARaNN
 from pcarann.backend.arrays import (
     cholesky,
     concurrently,
@@ -124,3 +125,23 @@ def test_overlapping_limits_on_linear_algebra_are_lifted_by_the_last():
     assert set(threads()) == {1}
     second.__exit__(None, None, None)
     assert threads() == before
+
+
+# Torch on a CPU
+
+
+SMALL = {"n_components": 6, "widths": (40, 30), "n_members": 2, "scales": "energy"}
+
+
+def test_numpy_computes_for_torch_tensors_on_a_cpu(pairs):
+    torch = pytest.importorskip("torch")
+    place = PCARaNN(**SMALL).fit(*(torch.asarray(part) for part in pairs[:90])).ensemble_.place
+    assert isinstance(place.zeros(1), np.ndarray)
+
+
+def test_torch_tensors_on_a_cpu_give_numpys_predictions_as_tensors(pairs):
+    torch = pytest.importorskip("torch")
+    model = PCARaNN(**SMALL).fit(*(torch.asarray(part) for part in pairs[:90]))
+    found = model.predict(torch.asarray(pairs.inputs[90:]))
+    assert isinstance(found, torch.Tensor)
+    assert np.array_equal(found.numpy(), PCARaNN(**SMALL).fit(*pairs[:90]).predict(pairs.inputs[90:]))

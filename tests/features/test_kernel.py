@@ -1,8 +1,13 @@
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 from sklearn.gaussian_process.kernels import Matern
 
+from conftest import smooth_pairs
 from pcarann import Kernel, PCARaNN
 from pcarann.backend.arrays import to_host
 from pcarann.features.kernel import (
@@ -14,6 +19,7 @@ from pcarann.features.kernel import (
     squared_distances,
 )
 from pcarann.latent.weighting import Weighting
+from pcarann.metrics import relative_l2
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3)) * [2.0, 1.0, 0.5]
@@ -184,3 +190,52 @@ def test_members_spread_where_samples_are_sparse():
     near = model.predict(X, return_std=True)[1].mean()
     between = model.predict(1.3 * X[:20] - 0.3 * X[20:], return_std=True)[1].mean()
     assert between > near
+
+
+# Under another BLAS, and with noise
+
+
+KERNELS = {
+    f"length {length:g}, ridge {ridge:g}": {"regressor": Kernel(length), "ridge": ridge}
+    for length in (256.0, 64.0)
+    for ridge in (1e-10, 0.0)
+}
+KERNELS |= {"length 256": {"regressor": Kernel(256.0)}, "length 64": {"regressor": Kernel(64.0)}, "default": {}}
+ELSEWHERE = """
+import numpy as np, pcarann
+for i in range({count}):
+    np.save(f"{{i}}.npy", pcarann.load(f"{{i}}.pcarann").predict(np.load("inputs.npy")))
+"""
+
+
+@pytest.fixture(scope="module", params=[{"OPENBLAS_CORETYPE": "Nehalem"}, {"OPENBLAS_NUM_THREADS": "1"}], ids=str)
+def here_and_there(request, tmp_path_factory):
+    """What each kernel predicts here, and what a fresh process with another BLAS predicts with its file."""
+    pairs, folder = smooth_pairs(160), tmp_path_factory.mktemp("kernels")
+    np.save(folder / "inputs.npy", pairs.inputs[130:])
+    here = []
+    for i, options in enumerate(KERNELS.values()):
+        model = PCARaNN(n_components=0.99999, n_members=2, **{"regressor": "kernel", **options}).fit(*pairs[:130])
+        model.save(folder / f"{i}.pcarann")
+        here.append(model.predict(pairs.inputs[130:]))
+    command = [sys.executable, "-c", ELSEWHERE.format(count=len(KERNELS))]
+    subprocess.run(command, cwd=folder, env={**os.environ, **request.param}, check=True)
+    return here, [np.load(folder / f"{i}.npy") for i in range(len(KERNELS))]
+
+
+@pytest.mark.parametrize("i", range(len(KERNELS)), ids=KERNELS)
+def test_a_kernel_is_the_same_function_under_another_blas(here_and_there, i):
+    here, there = (part[i] for part in here_and_there)
+    assert np.abs(there - here).max() <= 1e-9 * np.abs(here).max()  # row 27 of shared/FAULTS.md
+
+
+def test_a_kernel_copes_with_noise_by_default(pairs):
+    noisy = pairs.outputs + 0.05 * pairs.outputs.std() * np.random.default_rng(0).normal(size=pairs.outputs.shape)
+
+    def error(**options):
+        model = PCARaNN(n_components=0.9999, n_members=3, regressor="kernel", **options)
+        return relative_l2(
+            model.fit(pairs.inputs[:200], noisy[:200]).predict(pairs.inputs[200:300]), pairs.outputs[200:300]
+        )
+
+    assert error() <= 1.01 * error(ridge="gcv")  # which it is; rounding of the same choice

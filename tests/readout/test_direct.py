@@ -211,3 +211,25 @@ def test_a_stream_of_very_many_features_is_shifted_to_where_cholesky_exists(back
     assert report.solver == "cholesky"
     # The shift is at the rounding of HᵀH, so that predictions on the rows move by no more than its root.
     assert np.allclose(H @ to_host(V), H @ svd_ridge(H, Y, ridge), rtol=0, atol=1e-5)
+
+
+# Reports
+
+
+def test_a_rank_that_was_not_computed_is_not_reported():
+    H = np.random.default_rng(0).normal(size=(60, 20))
+    report = fit_readout(H, H[:, :2], 1e-3)[1]
+    assert (report.solver, report.rank) == ("cholesky", None)
+
+
+def test_the_ridge_that_was_asked_for_is_reported():
+    H = np.random.default_rng(0).normal(size=(60, 20))
+    assert fit_readout(H, H[:, :2], 1e-3)[1].ridge == 1e-3
+
+
+def test_a_ridge_that_a_stream_had_to_raise_is_reported():
+    rng = np.random.default_rng(0)
+    H, Y = rng.normal(size=(200, 40)) @ rng.normal(size=(40, 1510)), rng.normal(size=(200, 2))
+    _, report = fit_streamed_readout(lambda: [(H[:90], Y[:90]), (H[90:], Y[90:])])
+    rounding = 2.0**-52 * (H**2).sum()  # of HᵀH, which is what a factor must be lifted over
+    assert rounding <= report.ridge <= 100 * rounding

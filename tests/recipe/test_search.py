@@ -5,26 +5,16 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from conftest import periodic_pairs
+from conftest import periodic_pairs, table
 from pcarann import PCARaNN, Symmetry, load
 from pcarann.metrics import coverage, relative_l2
-from pcarann.recipe import choice as choice_module
-from pcarann.recipe.choice import DEFAULT, ENERGY, Choice, chosen_parameters
-from pcarann.recipe.costs import Size, Timing
-from pcarann.recipe.finals import Race
-from pcarann.recipe.judge import FOLDS, split_into_folds
-from pcarann.recipe.report import AutoReport, Trial
+from pcarann.recipe.choice import Choice, chosen_parameters
+from pcarann.recipe.judge import split_into_folds
+from pcarann.recipe.report import AutoReport
 from pcarann.recipe.search import Search, choose
 
 UNITS = np.array([1e5, 1e-3, 1.0])
 TURN = 2 * np.pi * np.arange(32) / 32
-
-
-def table(n, seed=0):
-    """Three numbers in, a smooth nonlinear response of all of them out."""
-    p = np.random.default_rng(seed).uniform(-1, 1, size=(n, 3))
-    x = np.linspace(0, 1, 12)
-    return p, 1 + np.sin(2 * p[:, :1] * x) + (p[:, 1:2] * x) ** 2 + np.cos(p[:, 2:] + x)
 
 
 def half_irrelevant(n, seed=0):
@@ -151,33 +141,6 @@ def test_the_best_kernel_and_the_best_random_layers_go_on_the_better_one_first()
     assert errors[found[0].name] < errors[found[1].name]
 
 
-@pytest.mark.parametrize(
-    ("choice", "words"),
-    [
-        (Choice(length=8.0, ridge=1e-6), ["kernel of length 8 medians, ridge 1e-06", "all modes, latents as they are"]),
-        (Choice(regressor="random", widths=(30, 20)), ["random layers of 30 and 20 neurons"]),
-        (Choice(modes=12, power=-0.5), ["12 modes, relevance=-0.5: weights s^(0.5)"]),
-        (Choice(power=0.5), ["all modes, relevance=0.5: weights s^(−0.5)"]),
-        (DEFAULT, ["the estimator as it comes, PCARaNN()"]),
-        (ENERGY, ["the estimator as it comes, PCARaNN(scales='energy')"]),
-        (Choice(members=5), ["members    5"]),
-        (Choice(steps=2), ["a metric learned in 2 step(s)"]),
-        (Choice(steps=1, diagonal=True), ["weights learned in 1 step(s)"]),
-        (Choice(unit=True), ["units      each input value in units of its own spread"]),
-        (Choice(smoothing=0.03), ["smoothing  of the inputs by 0.03 of their axes"]),
-        (Choice(linear=True), ["linear     with a linear term"]),
-    ],
-)
-def test_the_report_says_in_words_what_was_chosen(choice, words):
-    text = str(AutoReport([Trial("kernel", 0.5, 1.0)], choice=choice, error=0.5, seconds=1.25))
-    assert text.startswith("1 settings tried in 1.2 s; validation error 0.5 with\n")
-    for part in words:
-        assert part in text
-    assert ("smoothing" in text, "units" in text) == (bool(choice.smoothing), choice.unit)
-    assert "symmetry" not in text
-    assert "budget" not in text
-
-
 def test_what_was_chosen_is_what_the_model_was_given(rough):
     expected = chosen_parameters(rough.auto_report_.choice, ROUGH[0][:60], ROUGH[1][:60], (32,))
     assert expected["regressor"]
@@ -188,22 +151,6 @@ def test_what_was_chosen_is_what_the_model_was_given(rough):
 
 def _parts(value):
     return value if isinstance(value, tuple) else (value,)
-
-
-@pytest.mark.parametrize(("unit", "expected"), [(False, np.ones(3)), (True, 1 / TRAIN[0].std(axis=0) ** 2)])
-def test_ridge_and_quadrature_of_a_table_are_always_said(unit, expected):
-    made = chosen_parameters(Choice(unit=unit), *TRAIN, (3,))
-    assert np.allclose(made["quadrature"][0], expected)
-    assert made["ridge"] == 1e-10
-
-
-def test_fields_on_a_plane_have_no_quadrature_of_their_own():
-    assert "quadrature" not in chosen_parameters(Choice(), TRAIN[0], TRAIN[1], (3, 1))
-
-
-@pytest.mark.parametrize(("choice", "made"), [(DEFAULT, {}), (ENERGY, {"scales": "energy"})])
-def test_the_plain_choices_set_nothing_else(choice, made):
-    assert chosen_parameters(choice, *TRAIN, (3,)) == made
 
 
 @pytest.mark.parametrize("linear", [True, False])
@@ -225,13 +172,6 @@ def test_the_validation_error_is_that_of_the_estimator_with_the_chosen_parameter
     assert np.mean(errors) == pytest.approx(state.error, rel=0.02)
 
 
-def test_a_metric_is_learned_where_it_was_judged_not_where_the_ridge_ended():
-    judged = Choice(steps=1, regressor="kernel", length=4.0, ridge=1e-8, learned_at=(4.0, 1e-8))
-    tuned = Choice(steps=1, regressor="kernel", length=64.0, ridge=1e-2, learned_at=(4.0, 1e-8))
-    one, two = (chosen_parameters(choice, *TRAIN, (3,))["relevance"] for choice in (judged, tuned))
-    assert np.array_equal(one, two)
-
-
 # The same again
 
 
@@ -244,10 +184,6 @@ def test_the_same_seed_gives_the_same_search_and_the_same_model(model):
     assert judged(again) == judged(model)
     assert again.auto_report_.choice == model.auto_report_.choice
     assert np.array_equal(again.predict(TEST[0]), model.predict(TEST[0]))
-
-
-def test_another_seed_cuts_other_folds():
-    assert split_into_folds(60, 1) != split_into_folds(60, 0)
 
 
 def test_nothing_handed_in_is_written_to():
@@ -331,35 +267,6 @@ def test_a_symmetry_that_does_not_fit_the_grids_is_refused():
         PCARaNN.auto(*TRAIN, symmetry=Symmetry.dihedral())
 
 
-def flat(pair):
-    return [part.reshape(len(part), -1) for part in pair]
-
-
-def test_a_learned_metric_beside_a_symmetry_is_learned_by_the_fit():
-    shifts = Symmetry.shifts(-1)
-    beside = Choice(steps=3, diagonal=True, power=0.5).with_symmetry()
-    made = chosen_parameters(beside, *flat(CIRCLE[:24]), (10,), shifts)
-    assert (made["relevance"], made["symmetry"]) == ("learned", shifts)
-
-
-def test_a_symmetry_takes_the_place_of_smoothing():
-    assert (
-        chosen_parameters(Choice(smoothing=0.1).with_symmetry(), *flat(CIRCLE[:24]), (10,))["fields"].smoothing == 0.0
-    )
-
-
-@pytest.mark.parametrize(
-    ("offered", "used"),
-    [
-        (Symmetry.shifts(-1), Symmetry.shifts(-1).using(fit=4, predict=4)),
-        (Symmetry.shifts(-1).using(fit=8, predict=2), Symmetry.shifts(-1).using(fit=4, predict=2)),
-    ],
-)
-def test_a_symmetry_can_be_used_in_part(offered, used):
-    choice = Choice(plain="refined", symmetry=True, copies=4)
-    assert repr(chosen_parameters(choice, *CIRCLE[:24], (10,), offered)["symmetry"]) == repr(used)
-
-
 @pytest.mark.parametrize(
     ("points", "symmetry"), [((64,), Symmetry.shifts(-1)), ((16, 16), Symmetry.dihedral())], ids=["shifts", "square"]
 )
@@ -418,72 +325,6 @@ def test_a_table_is_never_solved_worse_than_by_the_estimator_as_it_comes(make, n
 def test_the_estimator_as_it_comes_is_among_trials_and_finalists(model):
     assert {"default", "energy-matched"} < {trial.name for trial in model.auto_report_.trials}
     assert {"default", "energy-matched"} < set(finalists(model))
-
-
-def test_folds_hold_every_sample_out_once():
-    folds = split_into_folds(33, 0)
-    assert sorted(i for _, held in folds for i in held) == list(range(33))
-    assert all(sorted(inner + held) == list(range(33)) for inner, held in folds)
-    assert len(folds) == FOLDS
-
-
-def raced(**errors):
-    """A race of these choices with these errors on one fold."""
-    race = Race(None, [], AutoReport(), lambda name: None)
-    choices = {"default": DEFAULT, "energy": ENERGY, "kernel": Choice(), "moved": Choice(symmetry=True)}
-    race.errors = {choices[name]: [np.asarray(values)] for name, values in errors.items()}
-    race.running = list(race.errors)
-    return race
-
-
-def test_level_finalists_are_decided_for_the_simpler():
-    # log(4.5/3.5) = 0.25; differences (3, −1, 3, −1)/4.5 have the standard error 2/4.5/√3 = 0.26.
-    assert raced(default=[5, 4, 5, 4], kernel=[2, 5, 2, 5])._winner() == DEFAULT
-    assert raced(default=[5, 4, 5, 4], kernel=[2, 4, 2, 4])._winner() == Choice()
-
-
-def test_of_the_plain_ones_the_better_is_taken_however_little_better():
-    assert raced(default=[5.0, 4.0], energy=[4.9, 4.05])._winner() == ENERGY
-
-
-def test_a_symmetry_must_beat_what_the_search_found():
-    assert raced(default=[9, 9, 9], kernel=[3, 2, 3], moved=[1, 1, 1])._winner() == Choice(symmetry=True)
-    assert raced(default=[9, 9, 9], kernel=[1, 2, 1], moved=[2, 1, 1])._winner() == Choice()
-
-
-def test_who_is_behind_by_more_than_chance_drops_out():
-    rng = np.random.default_rng(0)
-    base = rng.uniform(1, 2, 80)
-    race = raced(default=base, energy=base + rng.normal(0, 0.1, 80) + 1e-3, kernel=base + rng.normal(1, 0.1, 80))
-    race._drop_the_worse()
-    assert set(race.running) == {DEFAULT, ENERGY}
-
-
-def test_the_cost_of_a_fit_grows_with_members_copies_and_rows():
-    seconds = {"choice": 0.0, "pca": 0.0, "members": 1.0, "rest": 0.0, "prediction": 0.0}
-    timing = Timing(Choice(), Size(1000, 100, 2, 1, (64, 64)), seconds)
-    assert timing.at(timing.size) == 1.0
-    assert timing.at(Size(1000, 100, 4, 1, (64, 64))) == pytest.approx(2.0, rel=0.01)
-    # 900 features become 1800, and the rows twice as many: 2³.
-    assert timing.at(Size(2000, 100, 2, 1, (64, 64))) == pytest.approx(8.0, rel=0.1)
-    assert timing.at(Size(1000, 100, 2, 2, (64, 64))) == pytest.approx(8.0, rel=0.1)
-
-
-def test_no_more_is_foreseen_than_a_slow_machine_needs():
-    seconds = dict.fromkeys(("choice", "pca", "members", "rest", "prediction"), 1e3)
-    small, large = (Size(rows, 10, 2, 1, (8, 8)) for rows in (50, 100))
-    # Seven overheads of 5e7 operations and little more, at 5e9 in a second.
-    assert Timing(ENERGY, small, seconds).at(large) < 1.0
-
-
-def test_a_metric_is_learned_alike_from_ordered_and_from_shuffled_samples(monkeypatch):
-    monkeypatch.setattr(choice_module, "METRIC_ROWS", 80)
-    p = np.random.default_rng(0).uniform(-1, 1, size=(300, 2))
-    u = np.where(p[:, :1] < 0, p[:, :1], p[:, :1] + 3 * np.sin(3 * p[:, 1:])) * np.linspace(1, 2, 6)
-    ordered = np.argsort(p[:, 0])
-    found = [chosen_parameters(Choice(steps=1), p[rows], u[rows], (2,))["relevance"] for rows in (ordered, slice(None))]
-    slopes = [np.linalg.eigvalsh(metric)[0] / np.linalg.eigvalsh(metric)[1] for metric in found]
-    assert slopes[0] == pytest.approx(slopes[1], rel=0.5)
 
 
 # The result is an ordinary model

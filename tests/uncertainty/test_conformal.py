@@ -84,3 +84,29 @@ def test_pooled_coverage_falls_short_for_few_correlated_samples(n_cal, short):
     covered = coverages("pooled", n_cal, alpha, trials, seed=1)
     slack = 4 * covered.std() / math.sqrt(trials)
     assert (covered.mean() < 1 - alpha - slack) == short
+
+
+# Few scores for many
+
+
+@pytest.fixture(scope="module")
+def scores():
+    return np.random.default_rng(0).exponential(size=(300, 300))
+
+
+@pytest.mark.parametrize("method", ["sample", "pooled"])
+def test_quantiles_at_thousandths_are_those_of_all_scores(scores, method):
+    kept, ordered = Calibration.of(scores, 1e-8), np.sort(scores, axis=None)
+    assert len(kept.scores) < ordered.size / 4
+    ranks = [conformal_rank(k / 1000, *scores.shape, method) for k in range(1, 1000)]
+    wanted = [ordered[rank - 1] if rank <= ordered.size else np.inf for rank in ranks]
+    assert [kept.quantile(k / 1000, method) for k in range(1, 1000)] == wanted
+
+
+@pytest.mark.parametrize("method", ["sample", "pooled"])
+def test_quantiles_at_other_levels_are_never_smaller_than_those_of_all_scores(scores, method):
+    kept, ordered = Calibration.of(scores, 1e-8), np.sort(scores, axis=None)
+    assert len(kept.scores) < ordered.size / 4
+    alphas = np.random.default_rng(1).uniform(0.004, 0.999, 2000)
+    wanted = np.array([ordered[conformal_rank(alpha, *scores.shape, method) - 1] for alpha in alphas])
+    assert np.all([kept.quantile(alpha, method) for alpha in alphas] >= wanted)

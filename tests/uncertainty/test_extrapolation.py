@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import kstwobign
 
 from conftest import periodic_pairs
-from pcarann import Marching, PCARaNN
+from pcarann import Kernel, Marching, PCARaNN
 from pcarann.symmetry.generators import Symmetry
 
 pd = pytest.importorskip("pandas")
@@ -17,7 +17,7 @@ X = np.linspace(0, 1, 24)
 OPTIONS = {
     "refined": {},
     "energy": {"scales": "energy"},
-    "kernel": {"regressor": "kernel", "length": 2.0, "ridge": 1e-8},
+    "kernel": {"regressor": Kernel(2.0), "ridge": 1e-8},
 }
 ALL_OPTIONS = pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 
