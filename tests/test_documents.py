@@ -143,7 +143,7 @@ def test_every_argument_in_a_document_is_one_of_a_public_name(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["latent.pca.fit_pca", "latent.pca.PCA.encode", "PCARaNN.fit", "recipe.search.search", "problems.burgers"]
+    "name", ["latent.pca.fit_pca", "latent.pca.PCA.encode", "PCARaNN.fit", "recipe.search.Search", "problems.burgers"]
 )
 def test_names_are_resolved_to_what_they_name(name):
     assert resolved(name).__name__.rpartition(".")[2] == name.rpartition(".")[2]
