@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from pcarann.backend.arrays import Array, Place, concurrently, cuts, place_of, single_threaded, taken
+from pcarann.backend.arrays import Array, Place, cuts, place_of, taken
+from pcarann.backend.concurrency import concurrently, single_threaded
 from pcarann.backend.random import permutation, spread
 from pcarann.ensemble.members import Ensemble, KernelMap, RandomMap, Tick, fit_members, resolve_ridge
 from pcarann.features.column_units import column_weights

@@ -62,7 +62,7 @@ class PCARaNN(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Surrogate of a parametric PDE: PCA, fixed random features, one least-squares solve.
 
     Inputs and outputs are arrays whose first axis is the sample; the rest may be any grid, or a plain table of
-    parameters. The model lives where the training data are (NumPy, or torch or CuPy on a GPU), or on `device`;
+    parameters. The model lives where the training data are (NumPy, or torch on a GPU), or on `device`;
     predictions come back as the kind of array that was handed in.
 
     Parameters

@@ -34,18 +34,9 @@ from typing import Any
 
 import numpy as np
 
-from pcarann.backend.arrays import (
-    Array,
-    Place,
-    cholesky,
-    concurrently,
-    contiguous,
-    cuts,
-    place_of,
-    solve_lower,
-    taken,
-    to_host,
-)
+from pcarann.backend.arrays import Array, Place, contiguous, cuts, place_of, taken, to_host
+from pcarann.backend.concurrency import concurrently
+from pcarann.backend.linalg import cholesky, solve_lower
 from pcarann.backend.random import uniform
 
 __all__ = ["PCA", "Centred", "fit_pca"]

@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from pcarann.backend.arrays import Array, Place, in_pieces, place_of
+from pcarann.backend.arrays import Array, Place, place_of
+from pcarann.backend.concurrency import in_pieces
 from pcarann.problems.dataset import OperatorData, build
 from pcarann.problems.random_fields import squared_exponential
 from pcarann.problems.spectral import second_difference_eigenvalues, sine_matrix
