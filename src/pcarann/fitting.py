@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
-from pcarann.backend.arrays import Array, concurrently, place_of, single_threaded, taken
+from pcarann.backend.arrays import Array, place_of, taken
+from pcarann.backend.concurrency import concurrently, single_threaded
 from pcarann.backend.progress import Clock, Tick
 from pcarann.ensemble.members import Ensemble, KernelMap, RandomMap, fit_members, resolve_ridge
 from pcarann.features.column_units import column_weights

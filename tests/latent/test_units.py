@@ -77,7 +77,7 @@ import numpy as np
 from pcarann.latent.pca import fit_pca
 
 real = np.linalg.svd
-def svd(matrix, *rest, **options):  # as CuPy's: of NaN it makes NaN, and raises nothing
+def svd(matrix, *rest, **options):  # that of NaN makes NaN, and raises nothing
     U, s, V = real(np.nan_to_num(matrix), *rest, **options)
     return (U, s, V) if np.isfinite(matrix).all() else (U * np.nan, s * np.nan, V * np.nan)
 

@@ -9,7 +9,7 @@ and Flood (2014), evaluated at its counter,
     u = ((z ⊕ z ≫ 31) ≫ 11) · 2⁻⁵³ ∈ [0, 1),
 
 all modulo 2⁶⁴. The key is the same mixing, folded over the seed and the stream's integers. Integer arithmetic
-and one exact conversion make every bit the same on NumPy, torch and CuPy, so that hidden weights never need to
+and one exact conversion make every bit the same on NumPy and torch, so that hidden weights never need to
 be stored or copied to a device.
 """
 

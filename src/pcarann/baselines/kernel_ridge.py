@@ -26,7 +26,8 @@ from typing import Any, Literal
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from pcarann.backend.arrays import place_of, single_threaded
+from pcarann.backend.arrays import place_of
+from pcarann.backend.concurrency import single_threaded
 from pcarann.baselines.fields import Fields, checked, flat, latent_scales, split
 from pcarann.latent.pca import PCA, fit_pca
 from pcarann.validation import check_choice, check_components, check_fields, check_number

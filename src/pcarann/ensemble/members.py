@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Literal, TypeVar
 
-from pcarann.backend.arrays import Array, Place, concurrently, contiguous, cuts, place_of, taken
+from pcarann.backend.arrays import Array, Place, contiguous, cuts, place_of, taken
+from pcarann.backend.concurrency import concurrently
 from pcarann.backend.random import spread
 from pcarann.features.kernel import KernelFeatures, landmark_features
 from pcarann.features.random_layers import HiddenLayers, RandomFeatures, anchor_features

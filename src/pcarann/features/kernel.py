@@ -30,7 +30,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from pcarann.backend.arrays import Array, cholesky, place_of, single_threaded, solve_lower, taken
+from pcarann.backend.arrays import Array, place_of, taken
+from pcarann.backend.concurrency import single_threaded
+from pcarann.backend.linalg import cholesky, solve_lower
 from pcarann.backend.random import permutation, spread
 from pcarann.features.random_layers import MOST_JUDGED
 from pcarann.latent.weighting import Weighting

@@ -26,7 +26,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
-from pcarann.backend.arrays import Array, concurrently, cuts, place_of, tanh_inplace
+from pcarann.backend.arrays import Array, cuts, place_of, tanh_inplace
+from pcarann.backend.concurrency import concurrently
 from pcarann.features.random_layers import RandomFeatures
 from pcarann.readout.direct import factorise, factorise_normal, ridge_readout, transposed_product
 

@@ -11,8 +11,6 @@ orthogonal: together they are a PCA like any other.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
 from typing import Any
 
 from pcarann.backend.arrays import Array, place_of, to_host
@@ -26,15 +24,14 @@ def fit_channels(
     fields: Array,
     n_components: int | float,
     *,
-    among: Array | None = None,
     grid: tuple[int, ...],
     weights: Array | None = None,
-    name: str = "fields",
-    complain: Callable[[str], None] = warnings.warn,
     **options: Any,
 ) -> tuple[PCA, Array]:
-    """Fit a PCA to each of so many equal parts of (samples, values) fields; `n_components` counts for each part."""
-    options |= {"among": among, "name": name, "complain": complain}
+    """Fit a PCA to each of so many equal parts of (samples, values) fields; `n_components` counts for each part.
+
+    Options are those of `fit_pca`.
+    """
     if channels == 1:
         return fit_pca(fields, n_components, grid=grid, weights=weights, **options)
     place = place_of(fields)

@@ -8,20 +8,8 @@ leading modes φ₁, …, φ_d, orthonormal in that inner product,
 
 The modes come from the smaller of the two Gram matrices, N × N or values × values, which is twenty times
 cheaper than a singular value decomposition of the fields; a small decomposition inside the found subspace
-(Rayleigh–Ritz) makes them orthonormal, ordered and exact to rounding.
-
-A Gram matrix squares the singular values, so modes below √eps of the first are lost in it. Where modes that deep
-are asked for (fields smoothed by diffusion), they come in stages, each from orthogonal iteration on what the
-stages before have left: a stage finds modes down to √eps of its own first, and subtracts them.
-
-Such modes can be real far below eps s₁. Rounding moves entry aᵢⱼ by an independent error of variance
-(eps |aᵢⱼ|)² / 12, and a matrix E of independent errors of deviation ρ |aᵢⱼ| has
-
-    ‖E‖ ≲ ρ (maxᵢ ‖aᵢ‖ + maxⱼ ‖a.ⱼ‖)    (Bandeira and van Handel, 2016)
-
-with the rows aᵢ and columns a.ⱼ of the fields, which is ρ ‖A‖ (1/√N + 1/√values) for entries of like size. Modes
-below are noise. Its level ρ is eps/√12, or more where the arithmetic that made the fields left more: what remains
-after k modes tells.
+(Rayleigh–Ritz) makes them orthonormal, ordered and exact to rounding. Modes too small for a
+Gram matrix come in stages (`graded`).
 """
 
 from __future__ import annotations
@@ -32,21 +20,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from pcarann.backend.arrays import (
-    Array,
-    Place,
-    cholesky,
-    concurrently,
-    contiguous,
-    cuts,
-    place_of,
-    solve_lower,
-    taken,
-    to_host,
-)
+from pcarann.backend.arrays import Array, contiguous, cuts, place_of, taken, to_host
+from pcarann.backend.concurrency import concurrently
+from pcarann.backend.linalg import inverse_root, orthonormal
 from pcarann.backend.random import uniform
+from pcarann.latent.graded import graded_modes
 
 __all__ = ["PCA", "Centred", "fit_pca"]
 
@@ -57,10 +35,6 @@ _RANK_TOLERANCE = 10 * _EPS
 _GRAM_TOLERANCE = 1e4 * _EPS
 # Above this share of the first, a Gram eigenvalue has eleven digits, and so have the latents that are read off it.
 _READ_TOLERANCE = 1e-5
-# A stage keeps the modes above this share of its first: rounding has turned them by less than √eps.
-_STAGE_TOLERANCE = math.sqrt(_EPS)
-# Orthogonal iteration with 10 spare vectors (Halko, Martinsson and Tropp, 2011, recommend 5 to 10 of them).
-_SPARE, _ITERATIONS = 10, 2
 _CUT = 1 << 14  # values of fields that are encoded or decoded, at a time on a CPU
 _BLOCK, _GPU_BLOCK = 1 << 21, 1 << 27  # numbers of centred fields at a time
 
@@ -153,36 +127,31 @@ def fit_pca(
     >>> print(np.abs(pca.modes), np.abs(latents[:, 0]))
     [[1. 0.]] [2. 0. 2.]
     """
-    place = place_of(fields)
-    xp = place.xp
+    xp = place_of(fields).xp
     root = None if weights is None else xp.sqrt(weights)
     centred = Centred.of(fields, among, root)
-    offset = _norm(centred.mean if root is None else centred.mean * root) * math.sqrt(centred.shape[0])
+    level = float(xp.linalg.vector_norm(centred.mean if root is None else centred.mean * root))
     gram = centred.gram()
     start, energies, energy = _gram_modes(gram, n_components)
     watch(centred, gram, start)
-    bound = _RANK_TOLERANCE * math.hypot(offset, math.sqrt(energy))
+    bound = _RANK_TOLERANCE * math.hypot(level * math.sqrt(centred.shape[0]), math.sqrt(energy))
     last = float(energies[-1])
     mean = centred.mean
     if last > _GRAM_TOLERANCE * float(energies[0]) and last > bound**2:
         modes, singular, latents = _ritz_modes(centred, gram, start, energies)
     else:
-        chosen = fields if among is None else xp.take(fields, among, axis=0)
+        chosen, latents = fields if among is None else xp.take(fields, among, axis=0), None
         matrix = centred.whole()
         # The mean is rounded too; left in, its error would be a mode of its own: the same for every field.
         shift = xp.mean(matrix, axis=0)
         matrix -= shift
         mean = mean + (shift if root is None else shift / root)
-        basis, singular = _graded_modes(matrix, start)
-        rank = _rank(to_host(singular), _norm(matrix), chosen.shape, _size(chosen, root), bound)
-        wanted = rank if isinstance(n_components, float) else min(n_components, chosen.shape[1])
-        if rank < wanted:
-            complain(
-                f"n_components={n_components} was asked for, but the {chosen.shape[0]} {name} have rank {rank}: "
-                f"using {rank} modes."
-            )
-        modes, latents, singular = basis[:, :rank].T, None, singular[:rank]
-    sign = _signs(modes, place)
+        modes, singular = graded_modes(matrix, start, bound, given=chosen if root is None else chosen * root)
+        rank = int(modes.shape[0])
+        if not isinstance(n_components, float) and rank < min(n_components, chosen.shape[1]):
+            found = f"the {chosen.shape[0]} {name} have rank {rank}: using {rank} modes."
+            complain(f"n_components={n_components} was asked for, but {found}")
+    sign = _signs(modes)
     modes = modes * sign[:, None]
     pca = PCA(
         mean=mean,
@@ -307,77 +276,14 @@ def _ritz_modes(centred: Centred, gram: Array, vectors: Array, energies: Array) 
     if centred.wide:
         vectors = vectors / xp.sqrt(energies)
         basis = centred.combined(vectors)
-    to_orthonormal = _inverse_factor(basis @ basis.T)
+    to_orthonormal = inverse_root(basis @ basis.T)
     if to_orthonormal is None:
-        basis, to_orthonormal, strong = _orthonormal(basis.T).T, place.eye(basis.shape[0]), 0
+        basis, to_orthonormal, strong = orthonormal(basis.T).T, place.eye(basis.shape[0]), 0
     projections = gram @ vectors[:, :strong] if strong else place.zeros(centred.shape[0], 0)
     if strong < basis.shape[0]:
         projections = xp.concat([projections, centred.times(basis[strong:, :].T)], axis=1)
     left, singular, right = xp.linalg.svd(projections @ to_orthonormal.T, full_matrices=False)
     return (right @ to_orthonormal) @ basis, singular, left * singular
-
-
-def _rayleigh_ritz(fields: Array, basis: Array) -> tuple[Array, Array, Array]:
-    """Return U, s and V of the fields ≈ U diag(s) Vᵀ inside an orthonormal (values, components) basis."""
-    left, singular, right = place_of(fields).xp.linalg.svd(fields @ basis, full_matrices=False)
-    return left, singular, basis @ right.T
-
-
-def _graded_modes(remainder: Array, start: Array) -> tuple[Array, Array]:
-    """Return modes and singular values by stages, as many as `start` has columns; subtract them in place.
-
-    The first stage starts from the eigenvectors of the Gram matrix, good down to √eps. Below they are
-    arbitrary, and may miss what is left, so that the later stages start from random ones.
-    """
-    place = place_of(remainder)
-    samples, values = remainder.shape
-    count = start.shape[1]
-    found, singular = place.zeros(values, 0), place.zeros(0)
-    while found.shape[1] < count:
-        left = count - found.shape[1]
-        if found.shape[1]:
-            size = (values, min(left + _SPARE, values - found.shape[1]))
-            start = uniform(size, seed=0, stream=(found.shape[1],), place=place, low=-1.0)
-        elif samples <= values:
-            start = remainder.T @ start
-        U, sizes, V = _rayleigh_ritz(remainder, _iterated(remainder, start, found))
-        host = to_host(sizes)
-        if not np.isfinite(host).all():
-            raise ValueError("The singular values of the fields are not finite: are the fields?")
-        keep = min(left, int((host >= _STAGE_TOLERANCE * host[0]).sum()))
-        _subtract(remainder, U[:, :keep], V[:, :keep])
-        found = place.xp.concat([found, V[:, :keep]], axis=1)
-        singular = place.xp.concat([singular, sizes[:keep]])
-    return found, singular
-
-
-def _subtract(matrix: Array, U: Array, V: Array) -> None:
-    """A ← (I − UUᵀ) A (I − VVᵀ) in place, for singular vectors U, V of A.
-
-    Modes that are rounded miss the true ones by δ ≈ eps, so that s₁ u₁ δᵀ would stay, and be found as a mode of size
-    eps s₁, had it not u₁ on its left. The second pass with V removes what the first has left of its own rounding.
-    """
-    matrix -= (matrix @ V) @ V.T
-    matrix -= U @ (U.T @ matrix)
-    matrix -= (matrix @ V) @ V.T
-
-
-def _iterated(matrix: Array, start: Array, found: Array) -> Array:
-    """Orthogonal iteration B ← orth(Aᵀ orth(A B)), kept orthogonal to the modes found before."""
-    basis = _orthonormal_to(found, start)
-    for _ in range(_ITERATIONS):
-        basis = _orthonormal_to(found, matrix.T @ _orthonormal(matrix @ basis))
-    return basis
-
-
-def _orthonormal_to(found: Array, matrix: Array) -> Array:
-    """Orthonormalise the columns beside the modes found: twice is enough (Parlett)."""
-    basis = _orthonormal(matrix)
-    for _ in range(2 if found.shape[1] else 0):
-        basis = basis - found @ (found.T @ basis)
-        to_orthonormal = _inverse_factor(basis.T @ basis)  # nearly orthonormal they are, and QR is ten times dearer
-        basis = _orthonormal(basis) if to_orthonormal is None else basis @ to_orthonormal.T
-    return basis
 
 
 def _count(spectrum: Any, n_components: int | float, most: int) -> int:
@@ -388,52 +294,11 @@ def _count(spectrum: Any, n_components: int | float, most: int) -> int:
     return min(n_components, most)
 
 
-def _size(fields: Array, root: Array | None) -> tuple[float, float]:
-    """Return ‖A‖ and maxᵢ ‖aᵢ‖ + maxⱼ ‖a.ⱼ‖ of the fields as they were given, mean included."""
-    xp = place_of(fields).xp
-    squares = (fields if root is None else fields * root) ** 2
-    rows, columns = xp.sum(squares, axis=1), xp.sum(squares, axis=0)
-    return math.sqrt(float(xp.sum(rows))), math.sqrt(float(xp.max(rows))) + math.sqrt(float(xp.max(columns)))
-
-
-def _rank(singular: Any, remainder: float, shape: tuple[int, int], size: tuple[float, float], bound: float) -> int:
-    """Return how many modes stand above rounding: all before the first that does not, and at least one.
-
-    Noise of level ρ |aᵢⱼ| has energy (ρ ‖A‖)², of which the share (1 − j/N)(1 − j/values) lies outside j modes.
-    If mode j + 1 and all after it are noise, their energy therefore gives ρ: at least eps/√12, and the floor is no
-    more than the bound.
-    """
-    norm, width = size
-    before = np.arange(singular.size)
-    outside = (1 - before / shape[0]) * (1 - before / shape[1])
-    energies = (singular**2)[::-1].cumsum()[::-1] + remainder**2
-    levels = np.sqrt(energies / outside) / norm if norm else np.zeros(singular.size)
-    floors = np.minimum(np.maximum(levels, _EPS / math.sqrt(12)) * width, bound)
-    noise = np.flatnonzero(singular <= floors)
-    return max(1, int(noise[0]) if noise.size else singular.size)
-
-
-def _inverse_factor(gram: Array) -> Array | None:
-    """Return L⁻¹ for LLᵀ = the Gram matrix of nearly orthonormal vectors; None where they are far from that."""
-    place, lower = place_of(gram), cholesky(gram)
-    if lower is None or not float(place.xp.min(place.xp.linalg.diagonal(lower))) > 0.5:
-        return None
-    return solve_lower(lower, place.eye(gram.shape[0]))
-
-
-def _orthonormal(matrix: Array) -> Array:
-    return place_of(matrix).xp.linalg.qr(matrix, mode="reduced")[0]
-
-
-def _signs(modes: Array, place: Place) -> Array:
+def _signs(modes: Array) -> Array:
     """Return ±1 per mode, so that each has a positive product with one fixed random field.
 
     The usual rule, largest entry positive, is a tie for every antisymmetric mode, and rounding then decides.
     """
-    xp = place.xp
+    place = place_of(modes)
     direction = uniform((modes.shape[1],), seed=0, stream=(0,), place=place, low=-1.0)
-    return 1.0 - 2.0 * xp.astype(modes @ direction < 0, xp.float64)
-
-
-def _norm(vector: Array) -> float:
-    return float(place_of(vector).xp.linalg.vector_norm(vector))
+    return 1.0 - 2.0 * place.xp.astype(modes @ direction < 0, place.xp.float64)

@@ -22,7 +22,8 @@ from typing import Unpack
 
 import numpy as np
 
-from pcarann.backend.arrays import Array, Place, in_pieces, place_of
+from pcarann.backend.arrays import Array, Place, place_of
+from pcarann.backend.concurrency import in_pieces
 from pcarann.problems.dataset import OperatorData, Options, Simulation
 from pcarann.problems.random_fields import Covariance, neumann_square
 from pcarann.problems.spectral import second_difference_eigenvalues, sine_matrix

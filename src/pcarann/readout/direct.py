@@ -27,7 +27,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pcarann.backend.arrays import Array, cholesky, inverse_of_lower, place_of, solve_cholesky, solve_lower, triangle
+from pcarann.backend.arrays import Array, place_of
+from pcarann.backend.linalg import cholesky, inverse_of_lower, solve_cholesky, solve_lower, triangle
 from pcarann.backend.random import uniform
 
 __all__ = [

@@ -30,7 +30,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pcarann.backend.arrays import Array, Place, cholesky, place_of, solve_cholesky, solve_lower
+from pcarann.backend.arrays import Array, Place, place_of
+from pcarann.backend.linalg import cholesky, solve_cholesky, solve_lower
 from pcarann.ensemble.members import Ensemble, Member, stream
 from pcarann.readout.direct import Block, NormalEquations, fit_readout, transposed_product
 

@@ -19,7 +19,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from pcarann.backend.arrays import Array, Place, place_of, single_threaded
+from pcarann.backend.arrays import Array, Place, place_of
+from pcarann.backend.concurrency import single_threaded
 from pcarann.backend.random import uniform
 from pcarann.latent.smoothing import Smoothing
 from pcarann.recipe.choice import DEFAULT, ENERGY, Choice

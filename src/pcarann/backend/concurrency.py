@@ -1,0 +1,132 @@
+"""Several calls at a time: on the cores of a CPU, or on the streams of a GPU.
+
+Linear algebra on one thread and one call per core keep a CPU busy with work of all kinds; a GPU takes the launches of
+two members at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from pcarann.backend.arrays import Array, Place
+
+__all__ = ["concurrently", "in_pieces", "single_threaded"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_WORKING_BYTES = 2 << 30  # memory that concurrent calls may take together
+_GPU_STREAMS = 2  # more of them wait for each other: Python makes the launches one at a time
+
+
+def concurrently(
+    function: Callable[[Item], Result], items: Iterable[Item], *, place: Place, bytes_each: int
+) -> Iterator[Result]:
+    """Yield function(item) in order, several at a time on the cores of a CPU or the streams of a GPU.
+
+    Half of a member's fit is sorting, tanh and random numbers, which NumPy does on one core. A core for each call,
+    with single-threaded linear algebra, keeps all cores busy, and rounds alike on any number of cores.
+    """
+    listed = list(items)
+    most = max(1, _WORKING_BYTES // bytes_each)
+    if place.by_numpy and min(_cores(), most, len(listed)) > 1:
+        with single_threaded(place), ThreadPoolExecutor(min(_cores(), most, len(listed))) as pool:
+            yield from pool.map(function, listed)
+    elif not place.on_host and min(most, len(listed)) > 1:
+        kept = []  # torch would hand the memory of a dropped result to its stream while others still read it
+        with ThreadPoolExecutor(min(_GPU_STREAMS, most, len(listed))) as pool:
+            for result in pool.map(_on_own_stream(function, place), listed):
+                kept.append(result)
+                yield result
+    else:
+        yield from map(function, listed)
+
+
+def _on_own_stream(function: Callable[[Item], Result], place: Place) -> Callable[[Item], Result]:
+    """Return the function on a CUDA stream of its own: one member alone cannot keep a GPU busy."""
+    cuda = place.xp.cuda
+    here = cuda.current_stream(place.device)
+    free: SimpleQueue[Any] = SimpleQueue()
+    for stream in _streams(place, threading.get_ident()):
+        free.put(stream)
+
+    def call(item: Item) -> Result:
+        stream = free.get()
+        stream.wait_stream(here)
+        try:
+            with cuda.stream(stream):
+                return function(item)
+        finally:
+            here.wait_stream(stream)
+            free.put(stream)
+
+    return call
+
+
+@cache
+def _streams(place: Place, thread: int) -> list[Any]:
+    """As many streams as a thread uses at a time, always the same ones: torch keeps the memory of each apart."""
+    place.xp.linalg.inv(place.eye(1))  # torch loads its linear algebra at first use, which two threads must not do
+    return [place.xp.cuda.Stream(place.device) for _ in range(_GPU_STREAMS)]
+
+
+@contextmanager
+def single_threaded(place: Place, when: bool = True) -> Iterator[None]:
+    """Keep the linear algebra of NumPy on one thread: small matrices lose more to waiting than they gain."""
+    if not (when and place.by_numpy):
+        yield
+        return
+    with _one_blas_thread:
+        yield
+
+
+class _OneBlasThread:
+    """The limit belongs to the process: the first to enter sets it, the last to leave lifts it."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside = threading.Lock(), 0
+        self._controller: Any = None
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                if self._controller is None:  # looking the libraries up takes milliseconds
+                    from threadpoolctl import ThreadpoolController
+
+                    self._controller = ThreadpoolController()
+                self._limit = self._controller.limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._limit.restore_original_limits()
+
+
+_one_blas_thread = _OneBlasThread()
+
+
+def in_pieces(
+    function: Callable[[range], tuple[Array, ...]], samples: range, *, place: Place, size: int, bytes_each: int
+) -> tuple[Array, ...]:
+    """Return function(samples), made of pieces of `size` samples on a CPU, several at a time, and whole on a GPU.
+
+    A piece stays in the cache of a core, while a GPU wants all samples in one launch.
+    """
+    size = size if place.on_host else max(1, len(samples))
+    pieces = [samples[start : start + size] for start in range(0, len(samples), size)]
+    parts = list(concurrently(function, pieces, place=place, bytes_each=size * bytes_each))
+    return parts[0] if len(parts) == 1 else tuple(place.xp.concat(arrays) for arrays in zip(*parts, strict=True))
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,26 @@
+import pytest
+
+from pcarann.backend.arrays import place_of
+from pcarann.backend.concurrency import concurrently, single_threaded
+
+
+@pytest.mark.parametrize("bytes_each", [1, 2 << 30], ids=["threads", "one at a time"])
+def test_concurrent_results_come_in_order(bytes_each):
+    found = concurrently(lambda n: n * n, range(20), place=place_of(None), bytes_each=bytes_each)
+    assert list(found) == [n * n for n in range(20)]
+
+
+def test_overlapping_limits_on_linear_algebra_are_lifted_by_the_last():
+    from threadpoolctl import threadpool_info
+
+    def threads():
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    before = threads()
+    first, second = single_threaded(place_of(None)), single_threaded(place_of(None))
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert set(threads()) == {1}
+    second.__exit__(None, None, None)
+    assert threads() == before
