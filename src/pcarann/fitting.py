@@ -10,13 +10,11 @@ alone; they stay when the scales are chosen, and the readouts are then fitted to
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
 from pcarann.backend.arrays import Array, place_of, taken
-from pcarann.backend.concurrency import concurrently, single_threaded
+from pcarann.backend.concurrency import single_threaded
 from pcarann.backend.progress import Clock, Tick
 from pcarann.ensemble.members import Ensemble, KernelMap, RandomMap, fit_members, resolve_ridge
 from pcarann.features.column_units import column_weights
@@ -178,22 +176,14 @@ def _encode(settings: Settings, samples: Samples, group: Group | None, tick: Tic
             complain=complaints.append,
             **({} if side else {"watch": lambda *seen: watched.append(seen)}),
         )
-        begun = None if place.on_host else time.perf_counter()
         found = copies[side].fit_pca(fields, order.parts, fit)
-        clock.lap(f"{name}_pca", begun)
+        clock.lap(f"{name}_pca")
         return found
 
-    (input_pca, x), (output_pca, y) = _both(fit_side, samples)
+    (input_pca, x), (output_pca, y) = fit_side(0), fit_side(1)
     for complaint in complaints:
         warn_user(complaint)
     return _Encoded((input_pca, output_pca), TrainingRows(x, y, order), copies[0], channels, watched, own_units)
-
-
-def _both(fit_side: Callable[[int], tuple[PCA, Array]], samples: Samples) -> Iterable[tuple[PCA, Array]]:
-    """Fit the PCAs of inputs and outputs; a GPU does both at a time, since they are long chains of small kernels."""
-    place = place_of(samples.inputs)
-    larger = 8 * max(math.prod(samples.inputs.shape), math.prod(samples.outputs.shape))
-    return map(fit_side, (0, 1)) if place.on_host else concurrently(fit_side, (0, 1), place=place, bytes_each=larger)
 
 
 def _order(settings: Settings, samples: Samples) -> Order:

@@ -22,11 +22,11 @@ class Clock:
         self.seconds: dict[str, float] = {}
         self.begun = self.last = time.perf_counter()
 
-    def lap(self, stage: str, since: float | None = None) -> None:
-        """Note the seconds since the stage before, or since its own beginning where stages overlap."""
+    def lap(self, stage: str) -> None:
+        """Note the seconds since the stage before."""
         self.place.wait()
         now = time.perf_counter()
-        self.seconds[stage], self.last = now - (self.last if since is None else since), now
+        self.seconds[stage], self.last = now - self.last, now
 
     def stopped(self) -> dict[str, float]:
         """Seconds of each stage, and of all."""
