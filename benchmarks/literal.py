@@ -27,8 +27,8 @@ from pcarann.backend.arrays import place_of
 from pcarann.features.random_layers import HiddenLayers
 from pcarann.features.refine import GRADIENT_TOLERANCE, MOST_ITERATIONS
 from pcarann.features.scales import energy_matched_scale
-from pcarann.fitting import _inner_samples
 from pcarann.latent.pca import _signs
+from pcarann.latent.rows import Order
 from pcarann.operator import PCARaNN
 
 __all__ = [
@@ -169,7 +169,7 @@ def inner_latents(
     inputs: Fields, outputs: Fields, components: tuple[int, int], seed: int
 ) -> tuple[Modes, Modes, Fields, Fields, int]:
     """PCAs of the inner 80 %, the latents of all samples with the inner rows first, and how many those are."""
-    inner, validation = _inner_samples(len(inputs), seed)
+    inner, validation = Order.split(len(inputs), seed).parts
     modes = [fit_modes(fields[inner], n) for fields, n in zip((inputs, outputs), components, strict=True)]
     order = [*inner, *validation]
     return modes[0], modes[1], modes[0].encode(inputs[order]), modes[1].encode(outputs[order]), len(inner)

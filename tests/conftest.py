@@ -45,6 +45,14 @@ def periodic_pairs(n: int, seed: int = 0, points: int = 10) -> Pairs:
     return Pairs(a, u)
 
 
+@pytest.fixture(scope="module")
+def own_cache(tmp_path_factory):
+    """A cache of generated data for one module of tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PCARANN_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 def rewritten(path, change):
     """Change the document and the tensors of a model file, and seal it again."""
     from safetensors.numpy import load_file

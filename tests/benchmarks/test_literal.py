@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from pcarann import PCARaNN
-from pcarann.features.random_layers import HiddenLayers
+from pcarann.features.random_layers import HiddenLayers, anchor_features
 from pcarann.features.refine import ValidationLoss
-from pcarann.fitting import _inner_samples, anchor_features
+from pcarann.latent.rows import Order
 from pcarann.readout.recursive import RecursiveLeastSquares
 
 COMPONENTS, SEED = (6, 8), 3
@@ -61,7 +61,7 @@ def test_inner_split_and_latents_agree(data):
     a, u, _, _ = data
     _, _, x, y, count = literal.inner_latents(a, u, COMPONENTS, SEED)
     fitted = PCARaNN(COMPONENTS, (20, 10), n_members=1, random_state=SEED).fit(a, u).fitted_
-    assert count == len(_inner_samples(len(a), SEED)[0]) == 120
+    assert count == Order.split(len(a), SEED).inner == 120
     np.testing.assert_allclose(x, fitted.x, atol=1e-9)
     np.testing.assert_allclose(y, fitted.y, atol=1e-9)
 

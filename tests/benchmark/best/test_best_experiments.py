@@ -13,6 +13,8 @@ from pcarann.benchmark.best.noise import NOISES
 from pcarann.benchmark.paper.configurations import PROBLEMS
 from pcarann.benchmark.records import read_records, record_name, write_record
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 
 @pytest.fixture(scope="module")
 def records(cache):

@@ -31,7 +31,7 @@ def test_the_best_model_is_an_unfitted_estimator_with_valid_parameters(name, qui
     model = best_model(name, quick=quick)
     assert isinstance(model, Marching) == (name == "navier_stokes")
     assert not hasattr(model, "model_")
-    assert not hasattr(step_of(model), "_fitted")
+    assert not hasattr(step_of(model), "fitted_")
     assert Settings.of(step_of(model)).symmetry is not None
 
 

@@ -10,6 +10,8 @@ from pcarann.benchmark.paper.configurations import PROBLEMS
 from pcarann.benchmark.records import record_name
 from pcarann.problems.dataset import OperatorData
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 
 @pytest.mark.parametrize("method", OTHERS)
 def test_every_other_method_is_run_on_noisy_inputs(method):

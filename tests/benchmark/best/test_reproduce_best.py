@@ -8,6 +8,8 @@ from pcarann.benchmark.best.models import ABLATIONS
 from pcarann.benchmark.records import read_records
 from pcarann.cli import main
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 
 def test_best_writes_its_records_and_the_report(tmp_path, monkeypatch):
     """One seed and one change, for time."""
