@@ -27,8 +27,13 @@ from pcarann.backend.arrays import place_of
 from pcarann.features.random_layers import HiddenLayers
 from pcarann.features.refine import GRADIENT_TOLERANCE, MOST_ITERATIONS
 from pcarann.features.scales import energy_matched_scale
+<<<<<<< ours
 from pcarann.latent.pca import _signs
 from pcarann.latent.rows import Order
+=======
+from pcarann.fitting import _inner_samples
+from pcarann.latent.pca import mode_signs
+>>>>>>> theirs
 from pcarann.operator import PCARaNN
 
 __all__ = [
@@ -76,7 +81,7 @@ def fit_modes(fields: Fields, n_components: int) -> Modes:
     _, singular, modes = np.linalg.svd(fields - mean, full_matrices=False)
     rank = int((singular > max(fields.shape) * np.finfo(float).eps * singular[0]).sum())
     modes = modes[: min(n_components, rank)]
-    return Modes(mean, modes * _signs(modes, _HOST)[:, None])
+    return Modes(mean, modes * mode_signs(modes)[:, None])
 
 
 @dataclass(frozen=True)

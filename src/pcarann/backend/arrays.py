@@ -53,7 +53,7 @@ class Place:
         # Byte-swapped numbers and negative strides are NumPy's alone: other libraries refuse them.
         host = np.ascontiguousarray(to_host(array), dtype=np.float64)
         host = host if host.flags.writeable or xp is np else host.copy()
-        if self.on_host or not compat.is_torch_namespace(xp):
+        if not self.on_cuda:
             return xp.asarray(host, device=self.device)
         # CUDA takes the numbers before the call returns, and need not wait for what is queued on the device.
         return xp.asarray(host).to(self.device, non_blocking=True)
@@ -89,9 +89,14 @@ class Place:
         """Whether arrays here are in the memory of the CPU."""
         return str(self.device).lower().startswith("cpu")
 
+    @property
+    def on_cuda(self) -> bool:
+        """Whether arrays here are torch's, on a GPU."""
+        return bool(compat.is_torch_namespace(self.xp)) and not self.on_host
+
     def wait(self) -> None:
         """Block until all queued work is done, so that a clock read next is honest."""
-        if not self.on_host:
+        if self.on_cuda:
             self.xp.cuda.synchronize(self.device)
 
 

@@ -79,9 +79,8 @@ def inverse_of_lower(lower: Array) -> Array | None:
     A triangular solve on a GPU is a long chain of small kernels: one inverse and matrix products are faster from the
     second solve on. On a CPU the two cost the same, and the solves are more accurate.
     """
-    if compat.is_torch_array(lower) and compat.device(lower).type != "cpu":
-        return solve_lower(lower, place_of(lower).eye(lower.shape[0]))
-    return None
+    place = place_of(lower)
+    return solve_lower(lower, place.eye(lower.shape[0])) if place.on_cuda else None
 
 
 def solve_cholesky(lower: Array, rhs: Array) -> Array:

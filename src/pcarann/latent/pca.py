@@ -26,7 +26,7 @@ from pcarann.backend.linalg import inverse_root, orthonormal
 from pcarann.backend.random import uniform
 from pcarann.latent.graded import graded_modes
 
-__all__ = ["PCA", "Centred", "fit_pca"]
+__all__ = ["PCA", "Centred", "fit_pca", "mode_signs"]
 
 _EPS = 2.0**-52
 # Rounding of the fields is at most this share of their norm: a singular value above it always counts.
@@ -151,7 +151,7 @@ def fit_pca(
         if not isinstance(n_components, float) and rank < min(n_components, chosen.shape[1]):
             found = f"the {chosen.shape[0]} {name} have rank {rank}: using {rank} modes."
             complain(f"n_components={n_components} was asked for, but {found}")
-    sign = _signs(modes)
+    sign = mode_signs(modes)
     modes = modes * sign[:, None]
     pca = PCA(
         mean=mean,
@@ -294,7 +294,7 @@ def _count(spectrum: Any, n_components: int | float, most: int) -> int:
     return min(n_components, most)
 
 
-def _signs(modes: Array) -> Array:
+def mode_signs(modes: Array) -> Array:
     """Return ±1 per mode, so that each has a positive product with one fixed random field.
 
     The usual rule, largest entry positive, is a tie for every antisymmetric mode, and rounding then decides.
