@@ -27,13 +27,8 @@ from pcarann.backend.arrays import place_of
 from pcarann.features.random_layers import HiddenLayers
 from pcarann.features.refine import GRADIENT_TOLERANCE, MOST_ITERATIONS
 from pcarann.features.scales import energy_matched_scale
-<<<<<<< ours
-from pcarann.latent.pca import _signs
-from pcarann.latent.rows import Order
-=======
-from pcarann.fitting import _inner_samples
 from pcarann.latent.pca import mode_signs
->>>>>>> theirs
+from pcarann.latent.rows import Order
 from pcarann.operator import PCARaNN
 
 __all__ = [

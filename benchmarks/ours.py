@@ -12,11 +12,11 @@ from measure import Record, available_bytes, measured
 
 from pcarann.backend.arrays import to_host
 from pcarann.benchmark.paper.configurations import Variant
+from pcarann.ensemble.adaptation import Adaptation
 from pcarann.features.refine import SCAN
 from pcarann.operator import PCARaNN
 from pcarann.options import Adapt
 from pcarann.readout.direct import fit_readout
-from pcarann.readout.recursive import Adaptation
 
 __all__ = ["TASKS"]
 

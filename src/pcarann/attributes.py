@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pcarann.ensemble.members import Ensemble, KernelMap, RandomMap
+from pcarann.ensemble.maps import KernelMap, RandomMap
+from pcarann.ensemble.mean_and_spread import Ensemble
 from pcarann.features.refine import Refinement
 from pcarann.fitted import Fitted
 from pcarann.latent.pca import PCA

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from pcarann.backend.arrays import Array, Place, cuts
-from pcarann.ensemble.members import Ensemble, KernelMap, RandomMap, padded
+from pcarann.ensemble.adaptation import Adaptation, Rows, batch_refit
+from pcarann.ensemble.maps import KernelMap, RandomMap
+from pcarann.ensemble.mean_and_spread import Ensemble, padded
 from pcarann.features.refine import Refinement
 from pcarann.latent.smoothing import Smoothing
 from pcarann.latent.units import Units
 from pcarann.options import Adapt
-from pcarann.readout.recursive import Adaptation, Rows, batch_refit
 from pcarann.uncertainty.conformal import Calibration
 from pcarann.uncertainty.extrapolation import Edge, Outside
 from pcarann.uncertainty.fit_report import FitReport

@@ -16,7 +16,9 @@ from functools import partial
 from pcarann.backend.arrays import Array, place_of, taken
 from pcarann.backend.concurrency import single_threaded
 from pcarann.backend.progress import Clock, Tick
-from pcarann.ensemble.members import Ensemble, KernelMap, RandomMap, fit_members, resolve_ridge
+from pcarann.ensemble.maps import KernelMap, RandomMap
+from pcarann.ensemble.mean_and_spread import Ensemble
+from pcarann.ensemble.members import fit_members, resolve_ridge
 from pcarann.features.column_units import column_weights
 from pcarann.features.kernel import choose_length
 from pcarann.features.random_layers import HiddenLayers, anchor_features
@@ -98,12 +100,12 @@ def train(settings: Settings, samples: Samples, tick: Tick) -> Fitted:
     wanted = settings.ridge
     if wanted == "refined":
         wanted = settings.refine.ridge if refinement is None or refinement.ridge is None else refinement.ridge
-    ridge = resolve_ridge(feature_map, rows.x, rows.y, originals=rows.samples, ridge=wanted)
+    ridge = resolve_ridge(feature_map, rows.x, rows.y, n_originals=rows.samples, ridge=wanted)
     members, residuals = fit_members(
         feature_map,
         rows.x,
         rows.y,
-        originals=rows.samples,
+        n_originals=rows.samples,
         n_members=settings.n_members,
         ridge=ridge,
         judged=rows.judged(_JUDGED_ROWS if settings.kernel is None else None),

@@ -14,8 +14,6 @@ from typing import Any, Literal
 
 __all__ = ["Adapt", "Fields", "Kernel", "Options", "Refine", "resolved", "with_option"]
 
-Start = Literal["least-squares", "ridge"]
-
 
 class Options:
     """What scikit-learn asks of a parameter that has parameters of its own."""
@@ -53,7 +51,7 @@ class Adapt(Options):
 
     ridge: float = 1e-2
     """λ of the recursion. Another one than before is used for all samples, those taken in earlier too"""
-    start: Start = "least-squares"
+    start: Literal["least-squares", "ridge"] = "least-squares"
     """What it departs from: the fitted readout (the paper's), or the ridge solution of the training data, with which
     it equals a ridge refit on all data"""
     forgetting: float = 1.0

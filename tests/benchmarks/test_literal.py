@@ -13,7 +13,7 @@ from pcarann import PCARaNN
 from pcarann.features.random_layers import HiddenLayers, anchor_features
 from pcarann.features.refine import ValidationLoss
 from pcarann.latent.rows import Order
-from pcarann.readout.recursive import RecursiveLeastSquares
+from pcarann.readout.recursive import Dual, Primal, RecursiveLeastSquares
 
 COMPONENTS, SEED = (6, 8), 3
 
@@ -97,7 +97,9 @@ def test_rank_one_recursion_equals_block_update(width):
     H, Y = rng.normal(size=(30, width)), rng.normal(size=(30, 3))
     H_new, Y_new = rng.normal(size=(15, width)), rng.normal(size=(15, 3))
     V = np.linalg.lstsq(H, Y, rcond=None)[0]
-    ours = RecursiveLeastSquares.start(H, Y, ridge=1e-2, prior=V).update(H_new, Y_new)
+    zeros = np.zeros_like(Y)
+    state = Dual.of(H, zeros, 1e-2) if width > 30 else Primal(H.T @ H + 1e-2 * np.eye(width), H.T @ zeros)
+    ours = RecursiveLeastSquares(1e-2, V, state).update(H_new, Y_new)
     P, found = literal.recursive_least_squares(literal.start_recursion(H, 1e-2), V, H_new, Y_new)
     np.testing.assert_allclose(found, ours.readout, atol=1e-9)
     np.testing.assert_allclose(P, ours.covariance, atol=1e-9 * np.abs(P).max())

@@ -4,7 +4,6 @@ import pytest
 from conftest import periodic_pairs
 from pcarann import PCARaNN
 from pcarann.backend.arrays import to_host
-from pcarann.ensemble.members import _TILE, _blocks
 from pcarann.metrics import relative_l2
 from pcarann.readout.direct import fit_readout
 from pcarann.readout.ridge import choose_ridge, spectrum_of_rows
@@ -17,35 +16,9 @@ def fitted(pairs):
     return PCARaNN(n_components=0.9999, widths=(60, 40), n_members=4, scales="energy").fit(a, u)
 
 
-def member_fields(model, inputs):
-    ensemble = model.ensemble_
-    x = ensemble.input_pca.encode(inputs)
-    return np.stack([ensemble.output_pca.decode(member(x)) for member in ensemble.members])
-
-
-def test_mean_and_spread_are_those_of_the_members_fields(fitted, pairs):
-    inputs = pairs.inputs[200:330]
-    inputs = inputs[fitted.novelty(inputs).p_value > 0.01]  # elsewhere more is counted than their spread
-    fields = member_fields(fitted, inputs)
-    mean, std = fitted.predict(inputs, return_std=True)
-    assert len(inputs) > 120
-    assert np.allclose(mean.reshape(len(inputs), -1), fields.mean(axis=0), atol=1e-12)
-    assert np.allclose(std.reshape(len(inputs), -1), fields.std(axis=0, ddof=1), atol=1e-12)
-
-
-def test_mean_alone_equals_mean_with_spread(fitted, pairs):
-    inputs = pairs.inputs[200:300]
-    assert np.allclose(fitted.predict(inputs), fitted.predict(inputs, return_std=True)[0], atol=1e-13)
-
-
-def test_one_member_has_no_spread(pairs):
-    a, u = pairs[:100]
-    model = PCARaNN(n_components=0.999, widths=(30, 20), n_members=1, scales="energy").fit(a, u)
-    assert np.array_equal(model.predict(a, return_std=True)[1], np.zeros(u.shape))
-
-
 def test_members_differ(fitted, pairs):
-    assert member_fields(fitted, pairs.inputs[:5]).std(axis=0).max() > 0
+    x = fitted.ensemble_.encode(pairs.inputs[:5])
+    assert np.std([member(x) for member in fitted.ensemble_.members], axis=0).max() > 0
 
 
 def test_more_members_begin_with_the_fewer(fitted, pairs):
@@ -55,35 +28,12 @@ def test_more_members_begin_with_the_fewer(fitted, pairs):
         assert np.allclose(one.readout, other.readout, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("n", [1, 63, 64, 65, 5000])
-def test_blocks_cover_every_row_once_in_whole_tiles(n):
-    blocks = list(_blocks(n, 2048))
-    assert [row for block in blocks for row in range(block.start, block.stop)] == list(range(n))
-    assert all((block.stop - block.start) % _TILE == 0 for block in blocks[:-1])
-
-
-def test_a_prediction_does_not_depend_on_the_samples_beside_it(fitted, pairs):
-    inputs = pairs.inputs[200:270]
-    together = fitted.predict(inputs)
-    apart = np.concatenate([fitted.predict(inputs[i : i + 1]) for i in range(70)])
-    assert np.allclose(together, apart, rtol=0, atol=1e-13)
-
-
 def test_hidden_weights_that_are_not_kept_change_nothing(fitted, pairs, monkeypatch):
     a, u = pairs[:200]
     monkeypatch.setattr("pcarann.ensemble.members._KEPT_WEIGHT_BYTES", 0)
     lean = PCARaNN(n_components=0.9999, widths=(60, 40), n_members=4, scales="energy").fit(a, u)
     assert lean.ensemble_.members[0].features.weights is None
     assert np.array_equal(lean.predict(a), fitted.predict(a))
-
-
-def test_spread_in_small_blocks_of_fields_equals_spread_at_once(fitted, pairs, monkeypatch):
-    inputs = pairs.inputs[:200]
-    whole = fitted.predict(inputs, return_std=True)
-    monkeypatch.setattr("pcarann.ensemble.members._FIELD_BYTES", 1)
-    blocks = fitted.predict(inputs, return_std=True)
-    assert np.allclose(whole[0], blocks[0], atol=1e-13)
-    assert np.allclose(whole[1], blocks[1], atol=1e-13)
 
 
 # Symmetry
@@ -145,7 +95,7 @@ def test_a_symmetry_of_the_data_helps_and_a_wrong_one_harms(circular, regressor)
 
 @MAPS
 def test_copies_in_a_stream_give_the_readout_of_all_rows_at_once(circular, monkeypatch, regressor):
-    monkeypatch.setattr("pcarann.ensemble.members._ROWS", 64)
+    monkeypatch.setattr("pcarann.ensemble.members.ROWS", 64)
     fitted = symmetric(circular, regressor=regressor)._fitted
     assert fitted.x.shape[0] == 40 * len(fitted.copied) > 64
     for member in fitted.ensemble.members:
@@ -171,8 +121,8 @@ def test_landmarks_are_among_the_samples_and_their_copies(circular):
 
 def test_anchors_come_from_the_samples_and_not_from_their_copies(circular):
     fitted = symmetric(circular)._fitted
-    made, _ = fitted.feature_map.features(0, fitted.x[:40], list(range(40)))
-    for one, other in zip(made.anchors, fitted.ensemble.members[0].features.anchors, strict=True):
+    features, _ = fitted.feature_map.features(0, fitted.x[:40], list(range(40)))
+    for one, other in zip(features.anchors, fitted.ensemble.members[0].features.anchors, strict=True):
         assert np.array_equal(one, other)
 
 
@@ -187,7 +137,7 @@ def test_the_ridge_of_streamed_copies_is_that_of_all_rows(circular):
 def test_spread_in_small_blocks_of_fields_equals_spread_at_once_with_a_symmetry(circular, monkeypatch):
     model = symmetric(circular)
     whole = model.predict(circular.inputs, return_std=True)
-    monkeypatch.setattr("pcarann.ensemble.members._FIELD_BYTES", 5000)
+    monkeypatch.setattr("pcarann.ensemble.mean_and_spread._FIELD_BYTES", 5000)
     for one, other in zip(whole, model.predict(circular.inputs, return_std=True), strict=True):
         assert np.allclose(one, other, rtol=0, atol=1e-13)
 

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 
 from pcarann.backend.arrays import to_host
-from pcarann.readout.direct import solve_readout, solve_streamed_readout
+from pcarann.readout.direct import solve_readout
 from pcarann.readout.leave_out import left_out_residuals
+from pcarann.readout.streamed import solve_streamed_readout
 
 SAMPLES = 60
 GROUPS = {

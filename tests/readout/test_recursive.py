@@ -20,8 +20,12 @@ def rows(n, seed=0):
 def begin(n_old, start, wrap=np.asarray):
     H, Y = rows(n_old)
     prior = np.linalg.lstsq(H, Y, rcond=None)[0] if start == "least-squares" else None
-    learner = RecursiveLeastSquares.start(wrap(H), wrap(Y), ridge=RIDGE, prior=None if prior is None else wrap(prior))
-    return H, Y, prior, learner
+    R = Y if prior is None else np.zeros_like(Y)
+    if n_old >= P:
+        state = Primal(wrap(H.T @ H + RIDGE * np.eye(P)), wrap(H.T @ R))
+    else:
+        state = Dual.of(wrap(H), wrap(R), RIDGE)
+    return H, Y, prior, RecursiveLeastSquares(RIDGE, None if prior is None else wrap(prior), state)
 
 
 def paper_recursion(H, V, new_H, new_Y):

@@ -3,8 +3,8 @@ import pytest
 
 from pcarann import PCARaNN
 from pcarann.backend.arrays import to_host
-from pcarann.readout.direct import NormalEquations
 from pcarann.readout.ridge import choose_ridge, spectrum_of_gram, spectrum_of_rows, spectrum_of_sums
+from pcarann.readout.streamed import NormalEquations
 
 SHAPES = pytest.mark.parametrize("shape", [(30, 9), (14, 25)], ids=["primal", "dual"])
 CRITERIA = pytest.mark.parametrize("criterion", ["gcv", "loo"])

@@ -36,15 +36,6 @@ def concurrently(
     if place.by_numpy and min(_cores(), most, len(listed)) > 1:
         with single_threaded(place), ThreadPoolExecutor(min(_cores(), most, len(listed))) as pool:
             yield from pool.map(function, listed)
-<<<<<<< ours
-=======
-    elif place.on_cuda and min(most, len(listed)) > 1:
-        kept = []  # torch would hand the memory of a dropped result to its stream while others still read it
-        with ThreadPoolExecutor(min(_GPU_STREAMS, most, len(listed))) as pool:
-            for result in pool.map(_on_own_stream(function, place), listed):
-                kept.append(result)
-                yield result
->>>>>>> theirs
     else:
         yield from map(function, listed)
 

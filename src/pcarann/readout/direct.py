@@ -13,17 +13,12 @@ it cost: in the primal where those are more than a few, in the dual where the fi
 Otherwise the factor comes from orthogonal transformations of H itself: the QR factorisation of H stacked on √λ I for a
 ridge, the singular value decomposition, with singular values below max(N, p)·eps of the first dropped, for plain least
 squares.
-
-Rows may also come as a stream, more of them than fit into memory: HᵀH and HᵀY are then sums over its blocks. Where
-Cholesky is not safe, a second pass updates the triangle of a QR factorisation of (H Y) block by block; with very many
-features, for which that takes too long, the ridge is raised instead until a Cholesky factor exists, which is at the
-rounding of HᵀH, and the report says so.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -32,39 +27,31 @@ from pcarann.backend.linalg import cholesky, inverse_of_lower, solve_cholesky, s
 from pcarann.backend.random import uniform
 
 __all__ = [
-    "Block",
-    "NormalEquations",
     "ReadoutReport",
     "RidgeFactor",
     "Solution",
+    "condition_of",
     "factorise",
     "factorise_normal",
     "fit_readout",
-    "fit_streamed_readout",
+    "minimum_norm",
     "ridge_readout",
     "solve_readout",
-    "solve_streamed_readout",
+    "stacked",
     "transposed_product",
 ]
 
 Solver = Literal["cholesky", "qr", "svd"]
-Block = tuple[Array, Array]
-"""Features and targets of some rows, (samples, features) and (samples, outputs)"""
 
 _EPS = 2.0**-52
 # Largest condition number of the normal matrix for Cholesky: the first solution then has two digits or more, and
 # each step of refinement adds as many again.
 _SAFE_CONDITION = 1e13
-# Without refinement, which would need the rows again, the solution must keep the digits itself.
-_SAFE_STREAM_CONDITION = 1e11
-_ORTHOGONAL_FEATURES = 1500  # in a stream, at most: a QR factorisation costs ten times as much and more
 # Below this a solution has nine digits or more at once, and a step of refinement would cost more than it is worth.
 _ACCURATE_CONDITION = 1e6
 # A condition number promises too little: seven digits of V, eight of what it fits, are often there without a step.
 _SETTLED, _FITTED = 1e-7, 5e-9
 _REFINEMENT_STEPS = 6
-_EXACT_CONDITION, _STREAM_REFINEMENT_STEPS = 1e8, 2
-_LEAST_SHIFT = 2.0  # times eps times the trace of HᵀH
 _REFINED_TO = 1e-10
 _PROBES, _PROBE_STEPS = 4, 2
 
@@ -138,11 +125,11 @@ def ridge_readout(features: Array, targets: Array, ridge: float) -> Array:
     size = int(features.shape[1])
     if size > features.shape[0]:
         return _orthogonal_factor(features, ridge, True).readout(features, targets)
-    R = triangle(_stacked(features, targets, ridge))
+    R = triangle(stacked(features, targets, ridge))
     return solve_lower(R[:size, :size].T, R[:size, size:], transposed=True)
 
 
-def _stacked(features: Array, targets: Array, ridge: float) -> Array:
+def stacked(features: Array, targets: Array, ridge: float) -> Array:
     """(H Y; √λI 0), whose least squares are the ridge regression of Y on H."""
     place = place_of(features)
     size = int(features.shape[1])
@@ -171,96 +158,9 @@ def solve_readout(features: Array, targets: Array, ridge: float = 0.0) -> Soluti
         factor = _orthogonal_factor(features, ridge, dual)
         V = factor.readout(features, targets)
     if V is None or factor is None:
-        return _svd_readout(features, targets)
+        return minimum_norm(features, targets)
     report = ReadoutReport(factor.solver, _form(dual), None, math.sqrt(factor.condition), ridge)
     return Solution(V, report, dual, factor.solve)
-
-
-@dataclass(frozen=True)
-class NormalEquations:
-    """What is left of streamed rows."""
-
-    normal: Array
-    """HᵀH"""
-    moment: Array
-    """HᵀY"""
-    energy: float
-    """‖Y‖²"""
-    samples: int
-
-    @classmethod
-    def of(cls, blocks: Iterable[Block]) -> NormalEquations:
-        """Add the blocks up."""
-        normal: Array = 0.0
-        moment: Array = 0.0
-        energy, samples = 0.0, 0
-        for H, Y in blocks:
-            normal = H.T @ H + normal
-            moment = H.T @ Y + moment
-            energy += float(place_of(Y).xp.sum(Y**2))
-            samples += int(H.shape[0])
-        return cls(normal, moment, energy, samples)
-
-
-def fit_streamed_readout(blocks: Callable[[], Iterable[Block]], ridge: float = 0.0) -> tuple[Array, ReadoutReport]:
-    """Return V and how it was computed, for rows that come in blocks; `blocks()` starts the stream anew."""
-    found = solve_streamed_readout(blocks, ridge)
-    return found.readout, found.report
-
-
-def solve_streamed_readout(blocks: Callable[[], Iterable[Block]], ridge: float = 0.0) -> Solution:
-    """Return V with all that it came from, for rows that come in blocks."""
-    sums = NormalEquations.of(blocks())
-    size = int(sums.normal.shape[0])
-    many = size > _ORTHOGONAL_FEATURES
-    factor = _shifted_cholesky(sums.normal, ridge, insist=many)
-    if factor is None or not (many or factor.condition <= _SAFE_STREAM_CONDITION):
-        return _streamed_orthogonal(blocks(), ridge, size)
-    V = factor.solve(sums.moment)
-    if factor.condition > _EXACT_CONDITION:
-        for _ in range(_STREAM_REFINEMENT_STEPS):
-            V = V + factor.solve(_missed_moment(blocks(), V) - factor.ridge * V)
-    report = ReadoutReport("cholesky", "primal", None, math.sqrt(factor.condition), factor.ridge)
-    return Solution(V, report, False, factor.solve)
-
-
-def _missed_moment(blocks: Iterable[Block], V: Array) -> Array:
-    """Hᵀ(Y − HV), from the rows themselves."""
-    total: Array = 0.0
-    for H, Y in blocks:
-        total = H.T @ (Y - H @ V) + total
-    return total
-
-
-def _shifted_cholesky(normal: Array, ridge: float, *, insist: bool) -> RidgeFactor | None:
-    """Factor HᵀH + λI, with the least larger λ for which that is possible if one insists."""
-    place = place_of(normal)
-    size = int(normal.shape[0])
-    # The rounding of HᵀH: below it the factor may exist, but says nothing.
-    trace = float(place.xp.linalg.trace(normal))
-    if not math.isfinite(trace):
-        raise ValueError("The features are not finite: the data are too large, rescale them.")
-    least = _LEAST_SHIFT * _EPS * trace
-    ridge = max(ridge, least) if insist else ridge
-    while True:
-        shifted = normal + ridge * place.eye(size) if ridge else normal
-        lower = cholesky(shifted)
-        if lower is not None:
-            factor = RidgeFactor(lower, "cholesky", False, ridge, 0.0, inverse=inverse_of_lower(lower))
-            return replace(factor, condition=_condition(shifted, factor))
-        if not insist:
-            return None
-        ridge = max(10 * ridge, least) or 1.0
-
-
-def _streamed_orthogonal(blocks: Iterable[Block], ridge: float, size: int) -> Solution:
-    """Least squares from the triangle of (H Y; √λI 0), whose rows are taken in block by block."""
-    R: Array = None
-    for H, Y in blocks:
-        xp = place_of(H).xp
-        R = triangle(_stacked(H, Y, ridge) if R is None else xp.concat([R, xp.concat([H, Y], axis=1)], axis=0))
-    found = _svd_readout(R[:, :size], R[:, size:], interpolates=False)
-    return replace(found, report=replace(found.report, form="primal", ridge=ridge))
 
 
 def _safe_cholesky(features: Array, ridge: float) -> RidgeFactor | None:
@@ -277,7 +177,7 @@ def factorise_normal(normal: Array, ridge: float, *, dual: bool) -> RidgeFactor 
     if lower is None:
         return None
     factor = RidgeFactor(lower, "cholesky", dual, ridge, 0.0, inverse=inverse_of_lower(lower))
-    condition = _condition(normal, factor)
+    condition = condition_of(normal, factor)
     return replace(factor, condition=condition) if condition <= _SAFE_CONDITION else None
 
 
@@ -326,7 +226,7 @@ def transposed_product(rows: Array, coefficients: Array) -> Array:
     return (coefficients.T @ rows).T
 
 
-def _svd_readout(features: Array, targets: Array, *, interpolates: bool = True) -> Solution:
+def minimum_norm(features: Array, targets: Array, *, interpolates: bool = True) -> Solution:
     """Minimum-norm least squares: V = Σ vᵢ uᵢᵀY / sᵢ over the singular values that stand above rounding."""
     xp = place_of(features).xp
     left, singular, right = xp.linalg.svd(features, full_matrices=False)
@@ -352,10 +252,10 @@ def _orthogonal_factor(features: Array, ridge: float, dual: bool) -> RidgeFactor
     stacked = place.xp.concat([matrix, math.sqrt(ridge) * place.eye(size)], axis=0)
     Q, R = place.xp.linalg.qr(stacked, mode="reduced")
     factor = RidgeFactor(R.T, "qr", dual, ridge, 0.0, Q[: matrix.shape[0], :])
-    return replace(factor, condition=_condition(R.T @ R, factor))
+    return replace(factor, condition=condition_of(R.T @ R, factor))
 
 
-def _condition(normal: Array, factor: RidgeFactor) -> float:
+def condition_of(normal: Array, factor: RidgeFactor) -> float:
     """Estimate cond(L Lᵀ): Frobenius norm times the norm of the inverse, found by a few inverse power steps."""
     place = place_of(normal)
     vectors = uniform((normal.shape[0], _PROBES), seed=0, stream=(1,), place=place, low=-1.0)

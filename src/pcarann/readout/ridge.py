@@ -17,7 +17,7 @@ import math
 from dataclasses import dataclass
 
 from pcarann.backend.arrays import Array, place_of
-from pcarann.readout.direct import NormalEquations
+from pcarann.readout.streamed import NormalEquations
 
 __all__ = ["Spectrum", "choose_ridge", "spectrum_of_gram", "spectrum_of_rows", "spectrum_of_sums"]
 

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from pcarann.backend.arrays import to_host
-from pcarann.ensemble.members import Ensemble, KernelMap
+from pcarann.ensemble.maps import KernelMap
+from pcarann.ensemble.mean_and_spread import Ensemble
 from pcarann.features.kernel import KernelFeatures
 from pcarann.features.random_layers import RandomFeatures
 from pcarann.fitted import Fitted

@@ -12,7 +12,10 @@ from typing import Any
 import numpy as np
 
 from pcarann.backend.arrays import Array, Place, taken, to_host
-from pcarann.ensemble.members import Ensemble, Features, KernelMap, Member, RandomMap
+from pcarann.ensemble.adaptation import Adaptation, Rows
+from pcarann.ensemble.maps import Features, KernelMap, RandomMap
+from pcarann.ensemble.mean_and_spread import Ensemble
+from pcarann.ensemble.members import Member
 from pcarann.features.kernel import KernelFeatures, median_distance
 from pcarann.features.random_layers import HiddenLayers, RandomFeatures
 from pcarann.features.refine import Refinement
@@ -23,7 +26,6 @@ from pcarann.latent.units import Units
 from pcarann.latent.weighting import Weighting
 from pcarann.options import Adapt, Fields, Kernel, Refine, resolved
 from pcarann.readout.direct import ReadoutReport
-from pcarann.readout.recursive import Adaptation, Rows
 from pcarann.storage.formats import Document, Tensors
 from pcarann.symmetry.generators import Symmetry
 from pcarann.symmetry.group import Group
@@ -218,7 +220,7 @@ def _kernels(document: Document, feature_map: KernelMap, x: Array, tensors: Tens
     count, weighted = len(document["reports"]), feature_map.weighting.weighted(x)
     if "landmarks" not in tensors:  # before format 4 the median distance was that of the first samples
         length = feature_map.length * median_distance(weighted[:500, :])
-        return [replace(feature_map.made(k, x), length=length) for k in range(count)]
+        return [replace(feature_map.map_of(k, x), length=length) for k in range(count)]
     rows = tensors["landmarks"]
     shaped = rows.ndim == 2 and rows.shape[0] == count and rows.dtype.kind == "i"
     if not shaped or not ((rows >= 0) & (rows < x.shape[0])).all() or not (np.diff(rows, axis=1) > 0).all():

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pcarann.backend.arrays import Array, place_of, taken
-from pcarann.ensemble.members import Ensemble
+from pcarann.ensemble.mean_and_spread import Ensemble
 from pcarann.uncertainty.novelty import LEVEL, Values
 
 __all__ = ["Edge", "Outside"]

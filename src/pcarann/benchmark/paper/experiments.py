@@ -33,12 +33,12 @@ from pcarann.benchmark.paper.runs import (
     window_errors,
 )
 from pcarann.benchmark.records import Fields, Record, write_record
+from pcarann.ensemble.adaptation import Adaptation
 from pcarann.metrics import coverage
 from pcarann.operator import PCARaNN
 from pcarann.options import Adapt
 from pcarann.problems.dataset import OperatorData
 from pcarann.readout.direct import fit_readout
-from pcarann.readout.recursive import Adaptation
 
 __all__ = ["reproduce", "run_adaptation", "run_baseline", "run_problem"]
 

@@ -1,0 +1,176 @@
+"""K members on one pair of PCAs: mean and spread.
+
+    û⁽ᵏ⁾ = G_U(V⁽ᵏ⁾ᵀ h⁽ᵏ⁾(F_A(a))),   μ = mean over k,   σ² = Σₖ (û⁽ᵏ⁾ − μ)² / (K − 1)
+
+The members differ in their random weights alone. Since G_U is affine, the mean of the fields is the field of the
+mean latents: it costs one decoding. The spread costs K decodings of latent deviations, summed in blocks of
+samples, so that K full-size fields never exist together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from pcarann.backend.arrays import Array, Place, cuts, place_of
+from pcarann.backend.concurrency import concurrently
+from pcarann.ensemble.members import ROWS, Member
+from pcarann.latent.pca import PCA
+from pcarann.symmetry.group import Group
+
+__all__ = ["Ensemble", "padded"]
+
+Result = TypeVar("Result")
+
+_ENCODED_ROWS = 256  # fields at a time through the PCA, which makes a centred copy of them
+# Samples travel in multiples of this, the last block padded with zeros: BLAS rounds differently for other shapes,
+# and a prediction should not depend on the samples beside it.
+_TILE = 64
+_FIELD_BYTES = 1 << 26  # memory of one block of fields while their spread is summed
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """The fitted surrogate: F_A, K random feature maps with readouts, G_U."""
+
+    input_pca: PCA
+    output_pca: PCA
+    members: tuple[Member, ...]
+    group: Group | None = None
+    """Symmetry of the problem, where one is known"""
+    averaged: tuple[int, ...] = (0,)
+    """Elements of the group over which predictions are averaged"""
+
+    @property
+    def place(self) -> Place:
+        """Where all arrays of the ensemble live."""
+        return place_of(self.output_pca.mean)
+
+    def with_readouts(self, readouts: list[Array]) -> Ensemble:
+        """Return the same ensemble with other readouts, one per member."""
+        members = zip(self.members, readouts, strict=True)
+        return replace(self, members=tuple(Member.of(member.features, V, member.report) for member, V in members))
+
+    def over_members(self, function: Callable[[Member], Result], samples: int) -> Iterator[Result]:
+        """Yield function(member) in order, where the function makes features of that many samples."""
+        bytes_each = self.members[0].features.working_bytes(samples)
+        return concurrently(function, self.members, place=self.place, bytes_each=bytes_each)
+
+    def encode(self, inputs: Array) -> Array:
+        """Latents F_A(a) of (samples, values) inputs."""
+        x = self.place.empty(inputs.shape[0], self.input_pca.n_components)
+        for rows in _blocks(inputs.shape[0], _ENCODED_ROWS):
+            x[rows, :] = self.input_pca.encode(padded(inputs[rows, :]))[: rows.stop - rows.start, :]
+        return x
+
+    def orbit(self, inputs: Array) -> list[Array]:
+        """Latents of the inputs, moved by each element that predictions are averaged over, the identity first."""
+        group = self.group
+        return [self.encode(inputs if group is None or g == 0 else group.move_inputs(inputs, g)) for g in self.averaged]
+
+    def mean_fields(self, orbit: list[Array]) -> Array:
+        """μ for the latents of an orbit, as (samples, values)."""
+        fields = self.place.zeros(orbit[0].shape[0], self.output_pca.mean.shape[0])
+        size = max(_TILE, ROWS // len(orbit) // _TILE * _TILE)
+        for rows in cuts(orbit[0].shape[0], size):
+            total: Array = 0.0
+            for latents in self._latents([x[rows, :] for x in orbit]):
+                total = total + latents
+            total = total / len(self.members)
+            if len(orbit) == 1:
+                self.output_pca.decode(total, fields[rows, :])
+                continue
+            for g, mean in self._moved_parts(total):
+                fields[rows, :] += self._moved_back(mean[: rows.stop - rows.start, :], g)
+            fields[rows, :] /= len(orbit)
+        return fields
+
+    def field_blocks(self, orbit: list[Array]) -> Iterator[tuple[slice, Array, Array]]:
+        """Yield (rows, μ, σ) for blocks of the latents of an orbit."""
+        values = self.output_pca.mean.shape[0]
+        if len(orbit) == 1:
+            size = max(_TILE, _FIELD_BYTES // (8 * values) // _TILE * _TILE)
+            yield from self._blocks_alone(orbit[0], size)
+            return
+        size = max(1, _FIELD_BYTES // (8 * values * len(self.members)))
+        for rows in cuts(orbit[0].shape[0], size):
+            yield rows, *_spread(self._averaged_members([x[rows, :] for x in orbit]))
+
+    def _blocks_alone(self, x: Array, size: int) -> Iterator[tuple[slice, Array, Array]]:
+        """Yield (rows, μ, σ) without a symmetry: the spread is summed over deviations of latents."""
+        for outer in cuts(x.shape[0], ROWS):
+            latents = self.place.xp.stack(list(self._latents([x[outer, :]])))
+            for start in range(0, outer.stop - outer.start, size):
+                mean, std = self._mean_and_std(latents[:, start : min(start + size, latents.shape[1]), :])
+                rows = slice(outer.start + start, min(outer.start + start + size, outer.stop))
+                count = rows.stop - rows.start
+                yield rows, mean[:count, :], std[:count, :]
+
+    def _averaged_members(self, orbit: list[Array]) -> Array:
+        """Each member's fields, averaged over the group: (members, samples, values)."""
+        samples = orbit[0].shape[0]
+        fields = self.place.zeros(len(self.members), samples, self.output_pca.mean.shape[0])
+        for k, latents in enumerate(self._latents(orbit)):
+            for g, mean in self._moved_parts(latents):
+                fields[k, :, :] += self._moved_back(mean[:samples, :], g)
+        fields /= len(orbit)
+        return fields
+
+    def _moved_parts(self, latents: Array) -> Iterator[tuple[int, Array]]:
+        """Yield each averaged element with the fields of its part of the latents of an orbit."""
+        size = latents.shape[0] // len(self.averaged)
+        for i, g in enumerate(self.averaged):
+            yield g, self.output_pca.decode(latents[i * size : (i + 1) * size, :])
+
+    def _moved_back(self, fields: Array, element: int) -> Array:
+        """Undo an element on (samples, values) outputs."""
+        if self.group is None or element == 0:
+            return fields
+        return self.group.move_outputs(fields, self.group.inverse(element))
+
+    def _latents(self, orbit: list[Array]) -> Iterator[Array]:
+        """Yield each member's output latents of (samples, latent) parts, padded to whole tiles, one below another."""
+        x = self.place.xp.concat([padded(part) for part in orbit], axis=0) if len(orbit) > 1 else padded(orbit[0])
+        return self.over_members(lambda member: member(x), x.shape[0])
+
+    def _mean_and_std(self, latents: Array) -> tuple[Array, Array]:
+        """μ and σ of (members, samples, latent) predictions."""
+        xp = self.place.xp
+        centre = xp.mean(latents, axis=0)
+        mean = self.output_pca.decode(centre)
+        if len(self.members) == 1:
+            return mean, xp.zeros_like(mean)
+        squares = self.place.zeros(*mean.shape)
+        for k in range(len(self.members)):
+            deviation = (latents[k, :, :] - centre) @ self.output_pca.modes
+            deviation *= deviation
+            squares += deviation
+        squares /= len(self.members) - 1
+        return mean, xp.sqrt(squares)
+
+
+def _spread(fields: Array) -> tuple[Array, Array]:
+    """Mean and standard deviation over the members of (members, samples, values) fields."""
+    xp = place_of(fields).xp
+    mean = xp.mean(fields, axis=0)
+    if fields.shape[0] == 1:
+        return mean, xp.zeros_like(mean)
+    fields -= mean
+    fields *= fields
+    return mean, xp.sqrt(xp.sum(fields, axis=0) / (fields.shape[0] - 1))
+
+
+def _blocks(n: int, size: int) -> Iterator[slice]:
+    """Cut n rows into blocks of whole tiles, at most `size` rows each, and one last block of what is left."""
+    whole = n // _TILE * _TILE
+    yield from cuts(whole, size)
+    if whole < n:
+        yield slice(whole, n)
+
+
+def padded(rows: Array) -> Array:
+    """Append zero rows up to a whole number of tiles."""
+    missing = -rows.shape[0] % _TILE
+    place = place_of(rows)
+    return place.xp.concat([rows, place.zeros(missing, rows.shape[1])], axis=0) if missing else rows
