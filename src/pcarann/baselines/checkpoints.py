@@ -83,9 +83,6 @@ class Checkpoint:
             warnings.warn(f"{path} is no checkpoint ({error}): training starts anew.", stacklevel=4)
             return None
         if identity != self.identity:
-            warnings.warn(
-                f"{path} belongs to another model, budget or data: training starts anew.",
-                stacklevel=4,
-            )
+            warnings.warn(f"{path} belongs to another model, budget or data: training starts anew.", stacklevel=4)
             return None
         return state

@@ -50,22 +50,14 @@ def _describe_model(file: Path, target: Target | None) -> dict[str, Any]:
     if target:
         model.sensitivity_.draw(target.path)
     size = os.path.getsize(file)
-    return {
-        **model_facts(model),
-        "bytes": size,
-        "size": size_in_words(size),
-        "largest_parts": largest_parts(file),
-    }
+    return {**model_facts(model), "bytes": size, "size": size_in_words(size), "largest_parts": largest_parts(file)}
 
 
 @click.command()
 @click.argument("problem", type=click.Choice(PROBLEMS))
 @click.option("-n", "--samples", "n", default=1400, show_default=True, help="Number of samples.")
 @target_option(
-    "-o",
-    "--output",
-    required=True,
-    about=".npz file to write. An existing file is replaced only if generate wrote it.",
+    "-o", "--output", required=True, about=".npz file to write. An existing file is replaced only if generate wrote it."
 )
 @click.option("--seed", default=0, show_default=True, help="Sample i depends on the seed and i alone.")
 @click.option("--cache/--no-cache", default=True, show_default=True, help="Keep the samples for the next time.")

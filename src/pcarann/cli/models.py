@@ -50,19 +50,11 @@ _SUCCESS = ("Optimization terminated successfully", "The loss is zero at the sta
     help="Modes: N, IN,OUT or a share of energy below 1.",
 )
 @click.option(
-    "--widths",
-    default="500,200",
-    show_default=True,
-    callback=number_or_pair,
-    help="Neurons of the two random layers.",
+    "--widths", default="500,200", show_default=True, callback=number_or_pair, help="Neurons of the two random layers."
 )
 @click.option("--members", "n_members", default=20, show_default=True, help="Members of the ensemble.")
 @click.option(
-    "--scales",
-    default="refined",
-    show_default=True,
-    callback=number_or_pair,
-    help="refined, energy, or R1,R2.",
+    "--scales", default="refined", show_default=True, callback=number_or_pair, help="refined, energy, or R1,R2."
 )
 @click.option(
     "--ridge",
@@ -170,23 +162,12 @@ def predict(
 @model_argument
 @data_options
 @click.option(
-    "--alpha",
-    type=float,
-    default=0.05,
-    show_default=True,
-    help="Intervals of level 1 − alpha, if calibrated.",
+    "--alpha", type=float, default=0.05, show_default=True, help="Intervals of level 1 − alpha, if calibrated."
 )
 @click.option("--method", type=click.Choice(["sample", "pooled", "simultaneous"]), default="sample", show_default=True)
 @device_option
 @json_option
-def evaluate(
-    model: Path,
-    data: Source,
-    alpha: float,
-    method: Any,
-    device: str | None,
-    as_json: bool,
-) -> None:
+def evaluate(model: Path, data: Source, alpha: float, method: Any, device: str | None, as_json: bool) -> None:
     """Compare predictions with the outputs in DATA."""
     from pcarann.metrics import coverage, mean_width, relative_l2
 

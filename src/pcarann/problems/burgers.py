@@ -36,13 +36,7 @@ _TAG = 10_001
 
 
 def generate(
-    n: int,
-    *,
-    seed: int = 0,
-    viscosity: float = 0.01,
-    grid: int = 300,
-    steps: int = 4,
-    **options: Unpack[Options],
+    n: int, *, seed: int = 0, viscosity: float = 0.01, grid: int = 300, steps: int = 4, **options: Unpack[Options]
 ) -> OperatorData:
     """Return n samples u₀ ↦ u: inputs (n, 101 points), outputs (n, 101 times, 101 points).
 

@@ -41,12 +41,7 @@ _MOST_ITERATIONS = 200
 
 
 def generate(
-    n: int,
-    *,
-    seed: int = 0,
-    fine: int = 421,
-    tolerance: float = 1e-12,
-    **options: Unpack[Options],
+    n: int, *, seed: int = 0, fine: int = 421, tolerance: float = 1e-12, **options: Unpack[Options]
 ) -> OperatorData:
     """Return n samples a ↦ u: inputs and outputs (n, 29, 29).
 
