@@ -22,9 +22,10 @@ from pcarann.ensemble.members import fit_members, resolve_ridge
 from pcarann.features.column_units import column_weights
 from pcarann.features.kernel import choose_length
 from pcarann.features.random_layers import HiddenLayers, anchor_features
-from pcarann.features.refine import Refinement, ValidationLoss, refine_scales
+from pcarann.features.refine import Refinement, refine_scales
 from pcarann.features.relevance import weighting_of
 from pcarann.features.scales import energy_matched_scales, gain_scales
+from pcarann.features.validation_loss import ValidationLoss
 from pcarann.fitted import Fitted
 from pcarann.latent.channels import channel_sizes, fit_channels
 from pcarann.latent.crossfit import LeftOut, folds_of, left_out

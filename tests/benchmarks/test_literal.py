@@ -11,7 +11,7 @@ import pytest
 
 from pcarann import PCARaNN
 from pcarann.features.random_layers import HiddenLayers, anchor_features
-from pcarann.features.refine import ValidationLoss
+from pcarann.features.validation_loss import ValidationLoss
 from pcarann.latent.rows import Order
 from pcarann.readout.recursive import Dual, Primal, RecursiveLeastSquares
 

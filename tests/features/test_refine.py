@@ -6,8 +6,9 @@ import pytest
 
 from pcarann import PCARaNN, Refine
 from pcarann.features.random_layers import HiddenLayers, anchor_features
-from pcarann.features.refine import ValidationLoss, refine_scales
+from pcarann.features.refine import refine_scales
 from pcarann.features.scales import energy_matched_scales
+from pcarann.features.validation_loss import ValidationLoss
 from pcarann.latent.weighting import Weighting
 
 WIDTHS = {"primal": (30, 20), "dual": (120, 60)}

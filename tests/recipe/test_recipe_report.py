@@ -16,7 +16,7 @@ from pcarann.recipe.report import AutoReport, Trial
         (Choice(members=5), ["members    5"]),
         (Choice(steps=2), ["a metric learned in 2 step(s)"]),
         (Choice(steps=1, diagonal=True), ["weights learned in 1 step(s)"]),
-        (Choice(unit=True), ["units      each input value in units of its own spread"]),
+        (Choice(own_units=True), ["units      each input value in units of its own spread"]),
         (Choice(smoothing=0.03), ["smoothing  of the inputs by 0.03 of their axes"]),
         (Choice(linear=True), ["linear     with a linear term"]),
     ],
@@ -26,6 +26,6 @@ def test_the_report_says_in_words_what_was_chosen(choice, words):
     assert text.startswith("1 settings tried in 1.2 s; validation error 0.5 with\n")
     for part in words:
         assert part in text
-    assert ("smoothing" in text, "units" in text) == (bool(choice.smoothing), choice.unit)
+    assert ("smoothing" in text, "units" in text) == (bool(choice.smoothing), choice.own_units)
     assert "symmetry" not in text
     assert "budget" not in text

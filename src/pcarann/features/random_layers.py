@@ -25,7 +25,7 @@ from pcarann.backend.arrays import Array, Place, cuts, place_of, product_into, r
 from pcarann.backend.random import spread, uniform
 from pcarann.latent.weighting import Weighting
 
-__all__ = ["HiddenLayers", "RandomFeatures", "anchor_features", "layer_output"]
+__all__ = ["MOST_JUDGED", "HiddenLayers", "RandomFeatures", "anchor_features", "layer_output"]
 
 LOWEST_LEVEL, HIGHEST_LEVEL = 0.1, 0.9
 MOST_JUDGED = 100

@@ -114,7 +114,7 @@ def _few_samples(centred: Centred, gram: Array, vectors: Array, fold: Fold, othe
     inner = inner - mean[:, None] - mean + level
     energies, basis = _leading(inner, taken(vectors, others))
     x = across @ basis / xp.sqrt(xp.where(energies > 0, energies, xp.ones_like(energies)))
-    return _made(rows, x, energies, own, others, range(len(others)), basis)
+    return _as_left_out(rows, x, energies, own, others, range(len(others)), basis)
 
 
 def _few_values(centred: Centred, gram: Array, vectors: Array, fold: Fold, others: list[int]) -> LeftOut:
@@ -127,7 +127,7 @@ def _few_values(centred: Centred, gram: Array, vectors: Array, fold: Fold, other
     x = moved @ basis
     some = spread(len(others), _SIGNING)
     scores = centred.rows([others[i] for i in some]) @ basis
-    return _made(rows, x, energies, xp.sum(moved**2, axis=1), others, some, scores)
+    return _as_left_out(rows, x, energies, xp.sum(moved**2, axis=1), others, some, scores)
 
 
 def _leading(matrix: Array, start: Array) -> tuple[Array, Array]:
@@ -147,7 +147,7 @@ def _leading(matrix: Array, start: Array) -> tuple[Array, Array]:
     return xp.clip(values[:rank], min=0.0), basis[:, :rank]
 
 
-def _made(
+def _as_left_out(
     rows: list[int], x: Array, energies: Array, own: Array, others: list[int], some: Sequence[int], scores: Array
 ) -> LeftOut:
     xp = place_of(x).xp

@@ -32,7 +32,7 @@ class Choice:
 
     plain: str = ""
     """"refined" or "energy": the estimator as it comes, with these scales; what follows up to `widths` has no effect"""
-    unit: bool = False
+    own_units: bool = False
     """Whether each input value is measured in units of its own spread"""
     smoothing: float = 0.0
     modes: int | None = None
@@ -71,7 +71,7 @@ class Choice:
         searched = "kernel" if self.is_kernel else layers
         kind = {"refined": "default", "energy": "energy-matched"}.get(self.plain, searched)
         parts = [
-            (self.unit, "own unit for each input"),
+            (self.own_units, "own unit for each input"),
             (self.smoothing, f"smoothing {self.smoothing:g}"),
             (self.modes, f"{self.modes} modes"),
             (self.steps, f"{'weights' if self.diagonal else 'metric'} learned in {self.steps} step(s)"),
@@ -101,14 +101,14 @@ def chosen_parameters(
     choice: Choice, inputs: Array, outputs: Array, grid: tuple[int, ...], symmetry: Symmetry | None = None
 ) -> dict[str, Any]:
     """Parameters of the estimator that a choice means for these samples."""
-    made = {} if choice.plain else _searched_parameters(choice, inputs, outputs, grid)
+    parameters = {} if choice.plain else _searched_parameters(choice, inputs, outputs, grid)
     if choice.plain == "energy":
-        made["scales"] = "energy"
+        parameters["scales"] = "energy"
     if choice.members is not None:
-        made["n_members"] = choice.members
+        parameters["n_members"] = choice.members
     if choice.symmetry and symmetry is not None:
-        made["symmetry"] = _limited(symmetry, choice.copies)
-    return made
+        parameters["symmetry"] = _limited(symmetry, choice.copies)
+    return parameters
 
 
 def _limited(symmetry: Symmetry, copies: int | None) -> Symmetry:
@@ -126,10 +126,10 @@ def _searched_parameters(choice: Choice, inputs: Array, outputs: Array, grid: tu
         _, y = fit_pca(outputs, KEPT_ENERGY[1], name="outputs")
     metric = metric_on(*_some_rows(x, y), choice) if choice.steps else None
     quadrature = None
-    if choice.unit or len(grid) == 1:  # said in either case: columns of a table have their own units by default
-        weights = _unit_weights(fields) if choice.unit else place_of(fields).zeros(math.prod(grid)) + 1.0
+    if choice.own_units or len(grid) == 1:  # said in either case: columns of a table have their own units by default
+        weights = _own_unit_weights(fields) if choice.own_units else place_of(fields).zeros(math.prod(grid)) + 1.0
         quadrature = (to_host(weights).reshape(grid), None)
-    found: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         "n_components": (pca.n_components, KEPT_ENERGY[1]),
         "ridge": choice.ridge,
         "linear": choice.linear,
@@ -137,12 +137,12 @@ def _searched_parameters(choice: Choice, inputs: Array, outputs: Array, grid: tu
         "fields": Fields(smoothing=choice.smoothing, quadrature=quadrature),
     }
     if choice.regressor == "kernel":
-        return found | {"regressor": Kernel(choice.length)}
+        return parameters | {"regressor": Kernel(choice.length)}
     layers = HiddenLayers(0, 0, (pca.n_components, *choice.widths))
     weights = metric_on(x, y, choice) if metric is None else metric
     scales = energy_matched_scales(layers, Weighting(weights).weighted(x), None)
     offset = [scale * math.exp(eta) for scale, eta in zip(scales, choice.offsets, strict=True)]
-    return found | {"widths": choice.widths, "scales": (offset[0], offset[1])}
+    return parameters | {"widths": choice.widths, "scales": (offset[0], offset[1])}
 
 
 def _some_rows(x: Array, y: Array) -> tuple[Array, Array]:
@@ -163,7 +163,7 @@ def metric_on(x: Array, y: Array, choice: Choice) -> Array | None:
     return metric
 
 
-def _unit_weights(inputs: Array) -> Array:
+def _own_unit_weights(inputs: Array) -> Array:
     """1 / s² of each input value over the samples, s its spread: the quadrature that measures it in its own unit."""
     xp = place_of(inputs).xp
     spread = xp.std(inputs, axis=0)
@@ -172,7 +172,7 @@ def _unit_weights(inputs: Array) -> Array:
 
 def fit_input_pca(inputs: Array, choice: Choice) -> tuple[PCA, Array]:
     """The input PCA that a choice means, with the latents of the inputs."""
-    weights = _unit_weights(inputs) if choice.unit else None
+    weights = _own_unit_weights(inputs) if choice.own_units else None
     wanted: float | int = KEPT_ENERGY[0] if choice.modes is None else choice.modes
     pca, x = fit_pca(inputs, wanted, weights=weights, name="inputs")
     if pca.n_components > _MOST_MODES:

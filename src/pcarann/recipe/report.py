@@ -84,7 +84,7 @@ def _described(chosen: Choice) -> list[str]:
         *members,
         f"  inputs     {modes}, {_metric(chosen)}",
     ]
-    if chosen.unit:
+    if chosen.own_units:
         lines.append("  units      each input value in units of its own spread")
     if chosen.smoothing:
         lines.append(f"  smoothing  of the inputs by {chosen.smoothing:g} of their axes")

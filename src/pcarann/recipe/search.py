@@ -179,7 +179,7 @@ class Search:
             warnings.filterwarnings("ignore", message="n_components=.* was asked for")
             self.try_out(Choice())
             if self.inputs.shape[1] <= _WIDEST_TABLE:
-                self.try_out(replace(self.best, unit=True))
+                self.try_out(replace(self.best, own_units=True))
             _improve_power(self)
             _improve_smoothing(self)
             _improve_modes(self)
@@ -221,10 +221,10 @@ class Search:
 
     def folds(self, choice: Choice) -> list[Fold]:
         """Cut the samples into folds and encode them, once for each unit and smoothing."""
-        key = (choice.unit, choice.smoothing)
+        key = (choice.own_units, choice.smoothing)
         if key not in self._folds:
             inputs = Smoothing.of(self.inputs, self.grid, choice.smoothing)(self.inputs, self.grid)
-            self._folds[key] = [Fold.of(inputs, self.outputs, *rows, choice.unit) for rows in self.rows]
+            self._folds[key] = [Fold.of(inputs, self.outputs, *rows, choice.own_units) for rows in self.rows]
         return self._folds[key]
 
     def _tuned(self, choice: Choice) -> tuple[Choice, float]:
@@ -267,7 +267,7 @@ def _improve_power(state: Search) -> None:
 
 def _improve_smoothing(state: Search) -> None:
     """Try to smooth fields: at the power at hand, and since smoothing flattens, at powers nearer to whitening."""
-    if max(state.grid) < _FEWEST_POINTS or state.best.unit:
+    if max(state.grid) < _FEWEST_POINTS or state.best.own_units:
         return
     before = state.best
     for width in _SMOOTHINGS:

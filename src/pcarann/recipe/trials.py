@@ -46,12 +46,12 @@ class Fold:
         return float(xp.mean(xp.sqrt(squares) / self.sizes))
 
     @classmethod
-    def of(cls, inputs: Array, outputs: Array, inner: list[int], held: list[int], unit: bool) -> Fold:
+    def of(cls, inputs: Array, outputs: Array, inner: list[int], held: list[int], own_units: bool) -> Fold:
         """Encode (samples, values) inputs and outputs by PCAs of the inner samples."""
         place = place_of(inputs)
         xp = place.xp
         rows, others = (xp.asarray(part, device=place.device) for part in (inner, held))
-        input_pca, x = fit_input_pca(xp.take(inputs, rows, axis=0), Choice(unit=unit))
+        input_pca, x = fit_input_pca(xp.take(inputs, rows, axis=0), Choice(own_units=own_units))
         truth = xp.take(outputs, others, axis=0)
         output_pca, y = fit_pca(xp.take(outputs, rows, axis=0), KEPT_ENERGY[1], name="outputs")
         y_held = output_pca.encode(truth)
