@@ -47,6 +47,7 @@ TESTED_ELSEWHERE = {
     "ensemble/adaptation.py": "readout/test_recursive.py",
     "ensemble/maps.py": "ensemble/test_members.py",
     "features/column_units.py": "latent/test_units.py",
+    "features/validation_loss.py": "features/test_refine.py",
     "latent/graded.py": "latent/test_pca.py",
     "latent/sensitivity.py": "latent/test_channels.py",
     "latent/weighting.py": "features/test_random_layers.py",

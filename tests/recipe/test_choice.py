@@ -12,7 +12,7 @@ TRAIN, TEST = (P[:60], U[:60]), (P[60:], U[60:])
 
 @pytest.mark.parametrize(("unit", "expected"), [(False, np.ones(3)), (True, 1 / TRAIN[0].std(axis=0) ** 2)])
 def test_ridge_and_quadrature_of_a_table_are_always_said(unit, expected):
-    made = chosen_parameters(Choice(unit=unit), *TRAIN, (3,))
+    made = chosen_parameters(Choice(own_units=unit), *TRAIN, (3,))
     assert np.allclose(made["fields"].quadrature[0], expected)
     assert made["ridge"] == 1e-10
 
