@@ -63,8 +63,9 @@ def test_a_refused_option_changes_nothing():
     assert model.adapt is None
 
 
-def test_deep_parameters_name_the_options():
-    assert PCARaNN(adapt=Adapt(0.5)).get_params()["adapt__ridge"] == 0.5
+def test_an_estimator_is_made_anew_from_its_parameters():
+    model = PCARaNN(scales=Refine(1e-6), fields=Fields(smoothing=0.1), adapt=Adapt(0.5), regressor=Kernel(2.0))
+    assert PCARaNN(**model.get_params()).get_params() == model.get_params()
 
 
 def test_a_clone_keeps_the_options():

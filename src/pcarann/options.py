@@ -16,11 +16,7 @@ __all__ = ["Adapt", "Fields", "Kernel", "Options", "Refine", "resolved", "with_o
 
 
 class Options:
-    """What scikit-learn asks of a parameter that has parameters of its own."""
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The options by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+    """A frozen object, which a clone of an estimator may share."""
 
     def __sklearn_clone__(self) -> Options:
         return self

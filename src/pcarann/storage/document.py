@@ -95,7 +95,7 @@ def _parameters(parameters: Mapping[str, Any], fitted: Fitted) -> dict[str, Any]
 def _plain(value: Any) -> Any:
     """Return a parameter as JSON can hold it."""
     if isinstance(value, Options):
-        return {"options": type(value).__name__} | {name: _plain(part) for name, part in value.get_params().items()}
+        return {"options": type(value).__name__} | {name: _plain(part) for name, part in vars(value).items()}
     if isinstance(value, tuple | list | np.ndarray):
         return [_plain(part) for part in value]
     if isinstance(value, bool | np.bool_):

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 @pytest.fixture(scope="module")
-def records(cache):
+def records(own_cache):
     return {name: run_best(PROBLEMS[name].quick()) for name in ("burgers", "darcy")}
 
 
