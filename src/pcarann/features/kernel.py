@@ -6,7 +6,7 @@
 Random features approach a kernel as their number grows; these features have one at once. Ridge regression on φ,
 which `readout` does as for any features, is kernel ridge regression: φ(x)·φ(z) = k(x, z) wherever one of the two
 is a landmark of Z. Each member takes its own random landmarks among the training samples, so that the spread over
-members tells where these are sparse. A linear term may stand beside φ as it does beside the layers (`features`).
+members tells where these are sparse. A linear term may stand beside φ as it does beside the layers (`random_layers`).
 
 Predictions need no factor: with V the readout of φ,
 

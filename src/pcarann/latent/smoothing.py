@@ -55,15 +55,15 @@ class Smoothing:
         place = place_of(fields)
         points = grid[-2:]
         kernels = [_kernel(n, self.width, around, place) for n, around in zip(points, self.periodic, strict=True)]
-        made = place.empty(*fields.shape)
+        smoothed = place.empty(*fields.shape)
         rows = max(1, _BLOCK_BYTES // (8 * fields.shape[1]))
         for start in range(0, fields.shape[0], rows):
             some = slice(start, min(start + rows, fields.shape[0]))
             block = place.xp.reshape(fields[some, :], (-1, *points)) @ kernels[-1].T
             if len(points) == 2:
                 block = kernels[0] @ block
-            made[some, :] = place.xp.reshape(block, (-1, fields.shape[1]))
-        return made
+            smoothed[some, :] = place.xp.reshape(block, (-1, fields.shape[1]))
+        return smoothed
 
 
 def _is_periodic(fields: Array) -> bool:
