@@ -55,12 +55,13 @@ class DeepONet(TorchOperator):
             return nn.Sequential(nn.Flatten(), *dense(math.prod(grid), *self.widths, self.basis))
         if len(grid) < 2:
             raise ValueError(f"branch='cnn' needs input fields on two axes or more, found {grid}: use 'mlp'.")
-        periodic = self.axes is not None and set(self.axes[-2:]) == {"periodic"}
-        convolutions = _convolutions(
-            (math.prod(grid[:-2]), *self.channels), grid[-2:], "circular" if periodic else "zeros"
-        )
+        ends = "circular" if self.axes is not None and set(self.axes[-2:]) == {"periodic"} else "zeros"
+        channels = (math.prod(grid[:-2]), *self.channels)
+        layers: list[Any] = [nn.Flatten(), nn.Unflatten(1, (channels[0], *grid[-2:]))]
+        for count, following in pairwise(channels):  # each halves the grid
+            layers += [nn.Conv2d(count, following, 3, stride=2, padding=1, padding_mode=ends), nn.GELU()]
         rows, columns = (math.ceil(n / 2 ** len(self.channels)) for n in grid[-2:])
-        return nn.Sequential(*convolutions, *dense(self.channels[-1] * rows * columns, *self.widths, self.basis))
+        return nn.Sequential(*layers, nn.Flatten(), *dense(channels[-1] * rows * columns, *self.widths, self.basis))
 
     def _trunk(self, grid: tuple[int, ...]) -> Any:
         intervals: tuple[Axis, ...] = tuple("interval" for _ in grid)
@@ -106,11 +107,3 @@ class _Trunk(nn.Module):  # type: ignore[misc]
 
     def forward(self) -> Any:
         return self.layers(self.features)
-
-
-def _convolutions(channels: tuple[int, ...], grid: tuple[int, ...], padding_mode: str) -> list[Any]:
-    """3 × 3 convolutions that halve the grid, each with GELU, then one vector."""
-    layers: list[Any] = [nn.Flatten(), nn.Unflatten(1, (channels[0], *grid))]
-    for count, following in pairwise(channels):
-        layers += [nn.Conv2d(count, following, 3, stride=2, padding=1, padding_mode=padding_mode), nn.GELU()]
-    return [*layers, nn.Flatten()]

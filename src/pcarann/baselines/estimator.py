@@ -123,7 +123,9 @@ class TorchOperator:
         With `checkpoint`, a file is kept there from which an interrupted fit goes on; it is removed in the end.
         """
         inputs, outputs = checked(inputs, outputs)
-        recipe = self._recipe(budget)
+        if budget is not None:
+            check_number(budget, "budget", above=0.0)
+        recipe = Recipe(self.epochs, self.batch, self.rate, self.decay, self.seed, budget)
         file = Checkpoint.at(checkpoint, self.checkpoint_every, f"{self!r} budget={budget}", inputs, outputs)
         _warm_up(self.device)
         start = time.perf_counter()
@@ -135,7 +137,9 @@ class TorchOperator:
         validation = self._samples(codec, inputs[held], outputs[held]) if len(held) else None
         file.restore(training)
         training.run(samples, validation, tick=tick, after_epoch=file.follow)
-        self._publish(training, codec, (inputs.shape[1:], outputs.shape[1:]))
+        self._network, self._codec, self._grids = training.network, codec, (inputs.shape[1:], outputs.shape[1:])
+        self.history, self.seconds, self.epochs_done = training.history, training.seconds, training.epoch
+        self.n_parameters = sum(part.numel() for part in training.network.parameters())
         file.remove()
         return self
 
@@ -159,11 +163,6 @@ class TorchOperator:
         if grid != self._grids[0]:
             raise ValueError(f"inputs have fields of shape {grid}, but the model was fitted to {self._grids[0]}.")
 
-    def _recipe(self, budget: float | None) -> Recipe:
-        if budget is not None:
-            check_number(budget, "budget", above=0.0)
-        return Recipe(self.epochs, self.batch, self.rate, self.decay, self.seed, budget)
-
     def _initial(self, inputs: Fields, outputs: Fields) -> tuple[Codec, Any]:
         """Build with initial weights that depend on the seed alone, leaving the generator of others untouched."""
         with torch.random.fork_rng(devices=[]):
@@ -175,11 +174,6 @@ class TorchOperator:
         sizes = np.linalg.norm(flat(outputs), axis=1)
         sizes = np.where(sizes > 0, sizes, 1.0)
         return Samples(*(_tensor(array, self.device) for array in (codec.encode(inputs), targets, missed, sizes)))
-
-    def _publish(self, training: Training, codec: Codec, grids: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
-        self._network, self._codec, self._grids = training.network, codec, grids
-        self.history, self.seconds, self.epochs_done = training.history, training.seconds, training.epoch
-        self.n_parameters = sum(part.numel() for part in training.network.parameters())
 
 
 def dense(*sizes: int) -> list[Any]:

@@ -27,7 +27,8 @@ import numpy as np
 
 from pcarann.backend.arrays import place_of
 from pcarann.backend.random import permutation
-from pcarann.validation import check_choice, check_fields, check_pair_lengths
+from pcarann.latent.pca import PCA, fit_pca
+from pcarann.validation import check_choice, check_components, check_fields, check_pair_lengths
 
 __all__ = [
     "Axis",
@@ -37,6 +38,7 @@ __all__ = [
     "check_axes",
     "checked",
     "coordinates",
+    "fit_pcas",
     "flat",
     "latent_scales",
     "split",
@@ -123,6 +125,14 @@ def latent_scales(latents: Fields, whitening: float) -> Fields:
     deviations = latents.std(axis=0)
     deviations = np.where(deviations > 0, deviations, 1.0)
     return np.asarray(deviations[0] ** (1 - whitening) * deviations**whitening)
+
+
+def fit_pcas(inputs: Fields, outputs: Fields, n_components: Any) -> tuple[PCA, PCA, Fields, Fields]:
+    """Return the PCAs of input and output fields, and the latents of both."""
+    wanted = check_components(n_components)
+    input_pca, x = fit_pca(flat(inputs), wanted[0], grid=inputs.shape[1:], name="inputs")
+    output_pca, y = fit_pca(flat(outputs), wanted[1], grid=outputs.shape[1:], name="outputs")
+    return input_pca, output_pca, x, y
 
 
 def flat(fields: Fields) -> Fields:

@@ -81,7 +81,7 @@ class _Network(nn.Module):  # type: ignore[misc]
     def forward(self, inputs: Any) -> Any:
         channels = self._as_channels(inputs)
         grid = channels.shape[-2:]
-        fields = self._extend(self.lifting(self._drop_repeated(channels)))
+        fields = self._extend(self.lifting(self._cut(channels, grid)))
         for number, (spectral, skip) in enumerate(zip(self.spectral, self.skip, strict=True)):
             fields = spectral(fields) + skip(fields)
             fields = gelu(fields) if number + 1 < len(self.skip) else fields
@@ -104,11 +104,6 @@ class _Network(nn.Module):  # type: ignore[misc]
             self.points = torch.as_tensor(coordinates(grid, self.axes), dtype=torch.float32).to(self.points.device)
         return self.points
 
-    def _drop_repeated(self, fields: Any) -> Any:
-        """Leave the last point of a closed axis away: it would be a kink in the Fourier series."""
-        rows, columns = (slice(None, -1 if axis == "closed" else None) for axis in self.axes)
-        return fields[..., rows, columns]
-
     def _repeat_first(self, fields: Any) -> Any:
         for dim, axis in zip((-2, -1), self.axes, strict=True):
             if axis == "closed":
@@ -124,6 +119,7 @@ class _Network(nn.Module):  # type: ignore[misc]
         return pad(fields, (0, extra[1], 0, extra[0])) if any(extra) else fields
 
     def _cut(self, fields: Any, grid: tuple[int, int]) -> Any:
+        """Leave away what lies beyond the grid, and the last point of a closed axis, a kink in the Fourier series."""
         rows, columns = (n - (axis == "closed") for n, axis in zip(grid, self.axes, strict=True))
         return fields[..., :rows, :columns]
 
@@ -141,9 +137,8 @@ class _SpectralConvolution(nn.Module):  # type: ignore[misc]
         first, second = self.modes
         rows, columns = fields.shape[-2:]
         if 2 * first > rows or second > columns // 2 + 1:
-            raise ValueError(
-                f"modes={self.modes} need a grid of ({2 * first}, {2 * second - 2}), found {rows, columns}."
-            )
+            needed = f"({2 * first}, {2 * second - 2})"
+            raise ValueError(f"modes={self.modes} need a grid of {needed}, found {rows, columns}.")
         spectrum = torch.fft.rfft2(fields, norm="forward")
         lowest = torch.cat([spectrum[..., :first, :second], spectrum[..., -first:, :second]], dim=-2)
         mixed = torch.einsum("bixy,xyio->boxy", lowest, torch.view_as_complex(self.weight))

@@ -28,8 +28,8 @@ from scipy.spatial.distance import cdist
 
 from pcarann.backend.arrays import place_of
 from pcarann.backend.concurrency import single_threaded
-from pcarann.baselines.fields import Fields, checked, flat, latent_scales, split
-from pcarann.latent.pca import PCA, fit_pca
+from pcarann.baselines.fields import Fields, checked, fit_pcas, flat, latent_scales, split
+from pcarann.latent.pca import PCA
 from pcarann.validation import check_choice, check_components, check_fields, check_number
 
 __all__ = ["KERNELS", "KernelOperator", "Tuning"]
@@ -123,9 +123,8 @@ class KernelOperator:
         fitted = self._fitted
         matrix, grid = check_fields(inputs, "inputs", place_of(None))
         if grid != fitted.input_pca.grid:
-            raise ValueError(
-                f"inputs have fields of shape {grid}, but the model was fitted to {fitted.input_pca.grid}."
-            )
+            known = fitted.input_pca.grid
+            raise ValueError(f"inputs have fields of shape {grid}, but the model was fitted to {known}.")
         distances = cdist(fitted.input_pca.encode(matrix) / fitted.scales, fitted.latents)
         latents = KERNELS[self.kernel](distances / fitted.length) @ fitted.coefficients
         return np.asarray(fitted.output_pca.decode(latents)).reshape(-1, *fitted.output_pca.grid)
@@ -134,7 +133,7 @@ class KernelOperator:
         self, inputs: Fields, outputs: Fields, rows: Fields, held: Fields, tick: Callable[[str, int, int | None], None]
     ) -> Tuning:
         """Try all settings on the validation part."""
-        input_pca, output_pca, x, y = self._latents(inputs[rows], outputs[rows])
+        input_pca, output_pca, x, y = fit_pcas(inputs[rows], outputs[rows], self.n_components)
         truth = flat(outputs[held])
         x_held, y_held = input_pca.encode(flat(inputs[held])), output_pca.encode(truth)
         missed = output_pca.residual(truth, y_held) ** 2
@@ -153,18 +152,12 @@ class KernelOperator:
 
     def _solve(self, inputs: Fields, outputs: Fields, choice: Tuning) -> _Fitted:
         """Fit to all samples with the chosen setting."""
-        input_pca, output_pca, x, y = self._latents(inputs, outputs)
+        input_pca, output_pca, x, y = fit_pcas(inputs, outputs, self.n_components)
         scales = latent_scales(x, choice.whitening)
         K, _, length = self._kernels(x / scales, x[:1] / scales, choice.length)
         values, Q = np.linalg.eigh(K)
         coefficients = Q @ ((Q.T @ y) / (values.clip(min=0.0) + choice.ridge)[:, None])
         return _Fitted(input_pca, output_pca, scales, x / scales, length, coefficients)
-
-    def _latents(self, inputs: Fields, outputs: Fields) -> tuple[PCA, PCA, Fields, Fields]:
-        wanted = check_components(self.n_components)
-        input_pca, x = fit_pca(flat(inputs), wanted[0], grid=inputs.shape[1:], name="inputs")
-        output_pca, y = fit_pca(flat(outputs), wanted[1], grid=outputs.shape[1:], name="outputs")
-        return input_pca, output_pca, x, y
 
     def _kernels(self, x: Fields, x_held: Fields, length: float) -> tuple[Fields, Fields, float]:
         """Return k(X, X), k(X_held, X), and the length ℓ itself."""

@@ -119,12 +119,8 @@ class Training:
     def __post_init__(self) -> None:
         self.total = self.total or self.recipe.epochs
         self.device = next(self.network.parameters()).device
-        self.optimizer = torch.optim.AdamW(
-            self.network.parameters(),
-            lr=self.recipe.rate,
-            weight_decay=self.recipe.decay,
-            fused=self.device.type == "cuda",
-        )
+        rates, fused = {"lr": self.recipe.rate, "weight_decay": self.recipe.decay}, self.device.type == "cuda"
+        self.optimizer = torch.optim.AdamW(self.network.parameters(), **rates, fused=fused)
 
     def run(
         self,
@@ -156,26 +152,22 @@ class Training:
         batches = order.split(self.recipe.batch)
         loss = torch.zeros((), device=self.device)
         for step, rows in enumerate(batches):
-            self._set_rate((self.epoch + step / len(batches)) / self.total)
-            loss += self._step(samples[rows]) * (len(rows) / len(samples))
-        self._wait()
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.recipe.rate * one_cycle((self.epoch + step / len(batches)) / self.total)
+            batch = samples[rows]
+            self.optimizer.zero_grad(set_to_none=True)
+            error = relative_errors(self.network(batch.inputs), batch).mean()
+            error.backward()
+            self.optimizer.step()
+            loss += error.detach() * (len(rows) / len(samples))
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
         self.epoch += 1
         elapsed = time.perf_counter() - start
         self.seconds += elapsed
         # The first epoch also pays for what is set up once, so the second starts the mean anew.
         self.pace += (elapsed - self.pace) / max(1, self.epoch - 1)
         return loss
-
-    def _step(self, batch: Samples) -> Any:
-        self.optimizer.zero_grad(set_to_none=True)
-        loss = relative_errors(self.network(batch.inputs), batch).mean()
-        loss.backward()
-        self.optimizer.step()
-        return loss.detach()
-
-    def _set_rate(self, share: float) -> None:
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.recipe.rate * one_cycle(share)
 
     def _plan(self) -> None:
         """Choose the number of epochs such that the schedule ends within the budget."""
@@ -208,10 +200,6 @@ class Training:
             parts = torch.arange(len(samples), device=self.device).split(self.recipe.batch)
             errors = [relative_errors(self.network(samples.inputs[rows]), samples[rows]) for rows in parts]
         return float(torch.cat(errors).mean())
-
-    def _wait(self) -> None:
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
 
 
 def _due(before: float, after: float) -> bool:

@@ -20,8 +20,8 @@ import numpy as np
 from torch import nn
 
 from pcarann.baselines.estimator import Codec, Rescaled, TorchOperator
-from pcarann.baselines.fields import Fields, flat, latent_scales
-from pcarann.latent.pca import PCA, fit_pca
+from pcarann.baselines.fields import Fields, fit_pcas, flat, latent_scales
+from pcarann.latent.pca import PCA
 from pcarann.validation import check_components, check_number
 
 __all__ = ["PCANN"]
@@ -40,10 +40,9 @@ class PCANN(TorchOperator):
     whitening: float = 0.5
 
     def _build(self, inputs: Fields, outputs: Fields) -> tuple[Codec, Any]:
-        wanted = check_components(self.n_components)
+        check_components(self.n_components)
         check_number(self.whitening, "whitening", least=0.0, most=1.0)
-        input_pca, x = fit_pca(flat(inputs), wanted[0], grid=inputs.shape[1:], name="inputs")
-        output_pca, y = fit_pca(flat(outputs), wanted[1], grid=outputs.shape[1:], name="outputs")
+        input_pca, output_pca, x, y = fit_pcas(inputs, outputs, self.n_components)
         codec = _LatentCodec(input_pca, output_pca, latent_scales(x, self.whitening))
         network = _self_normalising(x.shape[1], *self.widths, y.shape[1])
         return codec, Rescaled(network, np.zeros(y.shape[1]), latent_scales(y, 1.0))

@@ -142,13 +142,10 @@ def demo_figure(demo: Demo, path: str | os.PathLike[str]) -> None:
 def _draw_fields(figure: Any, axes: Any, demo: Demo) -> None:
     limit = float(abs(demo.truth).max())
     extent = (demo.x[0], demo.x[-1], demo.t[0], demo.t[-1])
+    signed = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}
     panels = (
-        (demo.truth, "a  solver, u(x, t)", {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit}),
-        (
-            demo.mean,
-            f"b  surrogate, {1e3 * demo.predict_seconds:.2g} ms a sample",
-            {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit},
-        ),
+        (demo.truth, "a  solver, u(x, t)", signed),
+        (demo.mean, f"b  surrogate, {1e3 * demo.predict_seconds:.2g} ms a sample", signed),
         (abs(demo.mean - demo.truth), "c  absolute error", {"cmap": "viridis", "vmin": 0}),
     )
     for axis, (values, title, colours) in zip(axes, panels, strict=True):
@@ -158,8 +155,7 @@ def _draw_fields(figure: Any, axes: Any, demo: Demo) -> None:
 
 
 def _draw_band(axis: Any, demo: Demo) -> None:
-    now = -1
-    error, half = demo.truth[now] - demo.mean[now], (demo.upper[now] - demo.lower[now]) / 2
+    error, half = demo.truth[-1] - demo.mean[-1], (demo.upper[-1] - demo.lower[-1]) / 2
     axis.fill_between(demo.x, -half, half, color=BLUE, alpha=0.25, linewidth=0, label="95 % interval")
     axis.plot(demo.x, error, color=ORANGE, linewidth=1.4, label="solver − surrogate")
     top = 1.1 * max(abs(error).max(), half.max())
@@ -171,9 +167,8 @@ def _draw_band(axis: Any, demo: Demo) -> None:
 def _draw_reliability(axis: Any, demo: Demo) -> None:
     axis.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1, label="perfect")
     axis.plot(demo.levels, demo.coverages, color=BLUE, marker="o", markersize=3, label="measured")
-    axis.set(
-        title="e  do the intervals hold?", xlabel="level asked for", ylabel="share covered", xlim=(0, 1), ylim=(0, 1)
-    )
+    axis.set(title="e  do the intervals hold?", xlabel="level asked for", ylabel="share covered")
+    axis.set(xlim=(0, 1), ylim=(0, 1))
     axis.legend(loc="upper left")
 
 

@@ -56,12 +56,8 @@ def record_name(record: Record) -> str:
     """Name a record by what was run, and where."""
     what = record.get("variant") or record.get("method") or record["kind"]
     if record["kind"] == "best":
-        details = (
-            f"seed{record['seeds']['data']}",
-            record["change"],
-            f"n{record['n_train']}",
-            f"noise{record['noise']:g}",
-        )
+        seed, size, noise = f"seed{record['seeds']['data']}", f"n{record['n_train']}", f"noise{record['noise']:g}"
+        details = (seed, record["change"], size, noise)
         left_out = (None, None, f"n{record['sizes'][0]}", "noise0")
         told = [part for part, usual in zip(details, left_out, strict=True) if part and part != usual]
         what = "-".join(["best", *map(_plain, told)])

@@ -21,11 +21,9 @@ __all__ = ["demo", "reproduce"]
 
 @click.command()
 @target_option(
-    "-o",
-    "--output",
+    about="Picture to write: .png, .svg or .pdf. An existing file is replaced only if it is a picture.",
     default="demo.png",
     show_default=True,
-    about="Picture to write: .png, .svg or .pdf. An existing file is replaced only if it is a picture.",
 )
 @json_option
 def demo(target: Target, as_json: bool) -> None:
@@ -38,9 +36,8 @@ def demo(target: Target, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({**found.facts(), "picture": str(target.path)}, indent=2))
         return
-    table = Table(
-        "what", "measured", "what it means", title="Burgers' equation", title_justify="left", title_style="bold"
-    )
+    look: dict[str, Any] = {"title_justify": "left", "title_style": "bold"}
+    table = Table("what", "measured", "what it means", title="Burgers' equation", **look)
     for row in _demo_rows(found):
         table.add_row(*row)
     Console().print(table)
@@ -48,34 +45,16 @@ def demo(target: Target, as_json: bool) -> None:
 
 
 def _demo_rows(found: Any) -> list[tuple[str, str, str]]:
-    last = found.adapted[-1]
+    fitting, predicting = f"{found.fit_seconds:.1f} s", f"{1e3 * found.predict_seconds:.2g} ms"
+    covered, updates = f"cover {100 * found.coverage:.1f} %", f"in {found.adapt_seconds:.1f} s of updates"
+    before, after = (f"{found.new_errors[end]:.2e}" for end in (0, -1))
     return [
-        (
-            "training time",
-            f"{found.fit_seconds:.1f} s",
-            "20 networks fitted to 1000 samples, scales chosen, on this machine",
-        ),
+        ("training time", fitting, "20 networks fitted to 1000 samples, scales chosen, on this machine"),
         ("error", f"{found.error:.2e}", "mean relative L² error on 100 unseen samples: 1e-3 is a tenth of a percent"),
-        (
-            "one prediction",
-            f"{1e3 * found.predict_seconds:.2g} ms",
-            "a field of 101 × 101 values, the mean of 20 networks",
-        ),
-        (
-            "95 % intervals",
-            f"cover {100 * found.coverage:.1f} %",
-            f"of the unseen values, at a mean width of {found.width:.1e}",
-        ),
-        (
-            "new regime",
-            f"{found.new_errors[0]:.2e}",
-            "error of the same model at half the viscosity, which it never saw",
-        ),
-        (
-            "after adapting",
-            f"{found.new_errors[-1]:.2e}",
-            f"with {last} new samples, in {found.adapt_seconds:.1f} s of updates; no retraining",
-        ),
+        ("one prediction", predicting, "a field of 101 × 101 values, the mean of 20 networks"),
+        ("95 % intervals", covered, f"of the unseen values, at a mean width of {found.width:.1e}"),
+        ("new regime", before, "error of the same model at half the viscosity, which it never saw"),
+        ("after adapting", after, f"with {found.adapted[-1]} new samples, {updates}; no retraining"),
     ]
 
 
@@ -120,10 +99,9 @@ def reproduce(context: click.Context, /, problem: str, output: Path, best: bool,
         del options["repeats"]
     if not baselines:
         options["budget"] = None
+    options["tell"] = lambda message: errors.print(f"[dim]{message}[/dim]")
     start = time.perf_counter()
-    for path in (reproduce_best if best else run)(
-        names, records, tell=lambda message: errors.print(f"[dim]{message}[/dim]"), **options
-    ):
+    for path in (reproduce_best if best else run)(names, records, **options):
         click.echo(f"Record: {path}")
     click.echo(f"Report: {build_report(records, output)}")
     click.echo(f"Took {time.perf_counter() - start:.0f} s")
@@ -131,10 +109,10 @@ def reproduce(context: click.Context, /, problem: str, output: Path, best: bool,
 
 def _check_combination(context: click.Context, best: bool, baselines: bool) -> None:
     """Refuse options that would do nothing."""
-    given = {
-        name for name in ("budget", "repeats") if context.get_parameter_source(name) is not ParameterSource.DEFAULT
-    }
-    if best and "repeats" in given:
+    budget, repeats = (
+        context.get_parameter_source(name) is not ParameterSource.DEFAULT for name in ("budget", "repeats")
+    )
+    if best and repeats:
         raise click.UsageError("--repeats does not go with --best, which fits each model once.")
-    if "budget" in given and not baselines:
+    if budget and not baselines:
         raise click.UsageError("--budget limits the training of baselines: add --baselines.")

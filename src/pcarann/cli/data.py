@@ -56,9 +56,7 @@ def _describe_model(file: Path, target: Target | None) -> dict[str, Any]:
 @click.command()
 @click.argument("problem", type=click.Choice(PROBLEMS))
 @click.option("-n", "--samples", "n", default=1400, show_default=True, help="Number of samples.")
-@target_option(
-    "-o", "--output", required=True, about=".npz file to write. An existing file is replaced only if generate wrote it."
-)
+@target_option(required=True, about=".npz file to write. An existing file is replaced only if generate wrote it.")
 @click.option("--seed", default=0, show_default=True, help="Sample i depends on the seed and i alone.")
 @click.option("--cache/--no-cache", default=True, show_default=True, help="Keep the samples for the next time.")
 @device_option
@@ -73,11 +71,6 @@ def generate(problem: str, n: int, target: Target, seed: int, cache: bool, devic
     data = module.generate(n, seed=seed, device=device, cache=cache, verbose=True)
     seconds = time.perf_counter() - start
     data.save(target.path)
-    facts = {
-        "inputs": list(data.inputs.shape),
-        "outputs": list(data.outputs.shape),
-        "parameters": data.parameters,
-        "seconds": seconds,
-        "file": str(target.path),
-    }
+    shapes = {"inputs": list(data.inputs.shape), "outputs": list(data.outputs.shape)}
+    facts = {**shapes, "parameters": data.parameters, "seconds": seconds, "file": str(target.path)}
     show(facts, as_json, f"Generated {problem}")

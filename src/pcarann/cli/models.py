@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,47 +31,25 @@ __all__ = ["adapt", "calibrate", "evaluate", "fit", "model_facts", "predict"]
 Change = Callable[[Any, Any, Any], tuple[str, dict[str, Any]]]
 """From a model, inputs and outputs to a title and facts to show; the model is changed"""
 
+_numbers_option = partial(click.option, show_default=True, callback=number_or_pair)
 _SUCCESS = ("Optimization terminated successfully", "The loss is zero at the start")  # scipy's words, and our own
 
 
 @click.command()
 @data_options
-@target_option(
-    "-o",
-    "--output",
-    required=True,
-    about="Model file to write. An existing file is replaced only if it is a model file.",
-)
-@click.option(
-    "--components",
-    "n_components",
-    default="100",
-    show_default=True,
-    callback=number_or_pair,
-    help="Modes: N, IN,OUT or a share of energy below 1.",
-)
-@click.option(
-    "--widths", default="500,200", show_default=True, callback=number_or_pair, help="Neurons of the two random layers."
-)
+@target_option(required=True, about="Model file to write. An existing file is replaced only if it is a model file.")
+@_numbers_option("--components", "n_components", default="100", help="Modes: N, IN,OUT or a share of energy below 1.")
+@_numbers_option("--widths", default="500,200", help="Neurons of the two random layers.")
 @click.option("--members", "n_members", default=20, show_default=True, help="Members of the ensemble.")
-@click.option(
-    "--scales", default="refined", show_default=True, callback=number_or_pair, help="refined, energy, or R1,R2."
-)
-@click.option(
+@_numbers_option("--scales", default="refined", help="refined, energy, or R1,R2.")
+@_numbers_option(
     "--ridge",
     default=None,
-    callback=number_or_pair,
     help="Ridge of the readout; 0 is least squares; gcv or refined choose it.  [default: 0; gcv for a kernel]",
 )
 @click.option("--regressor", type=click.Choice(["random", "kernel"]), default="random", show_default=True)
 @click.option("--linear", is_flag=True, help="Put a linear term beside the features.")
-@click.option(
-    "--relevance",
-    default="0",
-    show_default=True,
-    callback=number_or_pair,
-    help="Power of the latents' weights, learned, or channels.",
-)
+@_numbers_option("--relevance", default="0", help="Power of the latents' weights, learned, or channels.")
 @click.option(
     "--channels", "fields__channels", is_flag=True, help="The first axis of an input counts channels: a PCA for each."
 )
@@ -81,29 +60,21 @@ _SUCCESS = ("Optimization terminated successfully", "The loss is zero at the sta
 @click.option(
     "--refine-ridge", "scales__ridge", type=float, help="Ridge inside the validation loss.  [default: 0.0001]"
 )
-@click.option("--seed", default=0, show_default=True, help="Seed of the random layers.")
+@click.option("--seed", "random_state", default=0, show_default=True, help="Seed of the random layers.")
 @device_option
 @json_option
-def fit(
-    data: Source,
-    target: Target,
-    auto: bool,
-    budget: float,
-    seed: int,
-    device: str | None,
-    as_json: bool,
-    **parameters: Any,
-) -> None:
+def fit(data: Source, target: Target, auto: bool, budget: float, as_json: bool, **parameters: Any) -> None:
     """Fit a surrogate to DATA and write it to a model file."""
     from pcarann.operator import PCARaNN
 
     target.check(MODEL, data.files())
     a, u = data.pair()
     if auto:
-        model = PCARaNN.auto(a, u, budget=budget, random_state=seed, device=device, verbose=True)
+        own = {name: parameters[name] for name in ("random_state", "device")}
+        model = PCARaNN.auto(a, u, budget=budget, verbose=True, **own)
     else:
         given = {name: value for name, value in parameters.items() if value is not None}
-        model = PCARaNN(random_state=seed, device=device, verbose=True).set_params(**given).fit(a, u)
+        model = PCARaNN(verbose=True).set_params(**given).fit(a, u)
     model.verbose = False
     model.save(target.path)
     facts = {**model_facts(model), "file": str(target.path)}
@@ -118,8 +89,6 @@ def fit(
 @model_argument
 @data_options
 @target_option(
-    "-o",
-    "--output",
     required=True,
     about=".npz (or .npy, the mean alone) to write. An existing file is replaced only if it is a .npz of a prediction.",
 )
@@ -153,7 +122,11 @@ def predict(
         else:
             fields = {"mean": fitted.predict(a)}
     seconds = time.perf_counter() - start
-    _write_arrays(target.path, fields)
+    with atomic_writer(target.path) as file:
+        if target.path.suffix == ".npy":
+            np.save(file, fields["mean"], allow_pickle=False)
+        else:
+            np.savez(file, allow_pickle=False, **fields)
     facts = {"samples": len(a), "arrays": sorted(fields), "seconds": seconds, "file": str(target.path)}
     show(facts, as_json, "Predicted")
 
@@ -204,9 +177,7 @@ def _rewriting(doing: str) -> Callable[[Change], click.Command]:
         @model_argument
         @data_options
         @target_option(
-            "-o",
-            "--output",
-            about="Model file to write. An existing file is replaced only if it is a model file.  [default: MODEL]",
+            about="Model file to write. An existing file is replaced only if it is a model file.  [default: MODEL]"
         )
         @json_option
         def command(model: Path, data: Source, target: Target | None, as_json: bool) -> None:
@@ -285,11 +256,3 @@ def model_facts(model: Any) -> dict[str, Any]:
     if (report := getattr(model, "fit_report_", None)) is not None:
         facts |= {"validation_error": float(report.relative_error), "validation_r2": float(report.r2)}
     return facts
-
-
-def _write_arrays(output: Path, fields: dict[str, Any]) -> None:
-    with atomic_writer(output) as file:
-        if output.suffix == ".npy":
-            np.save(file, fields["mean"], allow_pickle=False)
-        else:
-            np.savez(file, allow_pickle=False, **fields)

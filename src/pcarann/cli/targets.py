@@ -47,7 +47,8 @@ class Target:
 
 
 def target_option(*names: str, about: str, **settings: Any) -> Callable[..., Any]:
-    """An option that names a file to write, and --force; the command receives both as one `target`, or None."""
+    """An option, -o unless named, for a file to write, and --force; the command receives one `target`, or None."""
+    names = names or ("-o", "--output")
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(command)

@@ -51,13 +51,9 @@ def generate(
     The `options` are those of every problem (`pcarann.problems.dataset.Options`).
     """
     points = np.linspace(0, 1, grid)
-    simulation = Simulation(
-        "backward_heat",
-        simulate,
-        parameters={"diffusivity": diffusivity, "length": length, "grid": grid, "steps": steps},
-        coordinates={"t": np.arange(SNAPSHOTS) / SNAPSHOTS, "x": points, "y": points},
-        block=(250, 250),
-    )
+    coordinates = {"t": np.arange(SNAPSHOTS) / SNAPSHOTS, "x": points, "y": points}
+    parameters = {"diffusivity": diffusivity, "length": length, "grid": grid, "steps": steps}
+    simulation = Simulation("backward_heat", simulate, parameters, coordinates, block=(250, 250))
     return simulation.generate(n, seed=seed, **options)
 
 
@@ -70,7 +66,7 @@ def simulate(
     length: float = 0.2,
     grid: int = 64,
     steps: int = 10,
-) -> tuple[Array, Array]:
+) -> tuple[Array, ...]:
     """Return u(1) and the 20 snapshots before it, of these samples."""
 
     def piece(part: range) -> tuple[Array, Array]:
@@ -78,8 +74,7 @@ def simulate(
         states = evolve(initial, diffusivity=diffusivity, times=SNAPSHOTS, steps=steps)
         return states[:, -1, ...], states[:, :-1, ...]
 
-    inputs, outputs = in_pieces(piece, samples, place=place, size=10, bytes_each=100 * 8 * grid**2)
-    return inputs, outputs
+    return in_pieces(piece, samples, place=place, size=10, bytes_each=100 * 8 * grid**2)
 
 
 def initial_states(samples: range, place: Place, *, seed: int, grid: int, length: float) -> Array:

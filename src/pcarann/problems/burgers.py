@@ -43,19 +43,15 @@ def generate(
     The solver takes `grid` points, a multiple of 100, and `steps` steps between two times.
     The `options` are those of every problem (`pcarann.problems.dataset.Options`).
     """
-    simulation = Simulation(
-        "burgers",
-        simulate,
-        parameters={"viscosity": viscosity, "grid": grid, "steps": steps},
-        coordinates=dict.fromkeys(("x", "t"), np.linspace(0, 1, INTERVALS + 1)),
-        block=(500, 500),
-    )
+    coordinates = dict.fromkeys(("x", "t"), np.linspace(0, 1, INTERVALS + 1))
+    parameters = {"viscosity": viscosity, "grid": grid, "steps": steps}
+    simulation = Simulation("burgers", simulate, parameters, coordinates, block=(500, 500))
     return simulation.generate(n, seed=seed, **options)
 
 
 def simulate(
     samples: range, place: Place, *, seed: int, viscosity: float = 0.01, grid: int = 300, steps: int = 4
-) -> tuple[Array, Array]:
+) -> tuple[Array, ...]:
     """Return u₀ and u of these samples, on their 101 points."""
     if grid % INTERVALS:
         raise ValueError(f"grid must be a multiple of {INTERVALS}, got {grid}.")
@@ -66,8 +62,7 @@ def simulate(
         states = place.xp.concat([states, states[..., :1]], axis=-1)  # the point x = 1 is x = 0
         return states[:, 0, :], states
 
-    inputs, outputs = in_pieces(piece, samples, place=place, size=50, bytes_each=100 * 16 * grid)
-    return inputs, outputs
+    return in_pieces(piece, samples, place=place, size=50, bytes_each=100 * 16 * grid)
 
 
 def initial_states(samples: range, place: Place, *, seed: int, grid: int) -> Array:

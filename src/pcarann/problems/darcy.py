@@ -49,19 +49,14 @@ def generate(
     The `options` are those of every problem (`pcarann.problems.dataset.Options`).
     """
     points = np.linspace(0, 1, POINTS)
-    simulation = Simulation(
-        "darcy",
-        simulate,
-        parameters={"fine": fine, "tolerance": tolerance},
-        coordinates={"x": points, "y": points},
-        block=(32, 128),
-    )
+    parameters = {"fine": fine, "tolerance": tolerance}
+    simulation = Simulation("darcy", simulate, parameters, {"x": points, "y": points}, block=(32, 128))
     return simulation.generate(n, seed=seed, **options)
 
 
 def simulate(
     samples: range, place: Place, *, seed: int, fine: int = 421, tolerance: float = 1e-12
-) -> tuple[Array, Array]:
+) -> tuple[Array, ...]:
     """Return a and u of these samples, on their 29² points."""
     stride, rest = divmod(fine - 1, POINTS - 1)
     if rest or fine < POINTS:
@@ -72,8 +67,7 @@ def simulate(
         u = solve(a, place.zeros(*a.shape) + 1.0, tolerance=tolerance)
         return a[:, ::stride, ::stride], u[:, ::stride, ::stride]
 
-    inputs, outputs = in_pieces(piece, samples, place=place, size=4, bytes_each=20 * 8 * max(fine, _MODES) ** 2)
-    return inputs, outputs
+    return in_pieces(piece, samples, place=place, size=4, bytes_each=20 * 8 * max(fine, _MODES) ** 2)
 
 
 def permeabilities(samples: range, place: Place, *, seed: int, fine: int) -> Array:

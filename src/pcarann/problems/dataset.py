@@ -19,6 +19,7 @@ import numpy as np
 
 from pcarann.backend.arrays import Array, place_of, to_host
 from pcarann.backend.random import permutation
+from pcarann.files import atomic_writer
 from pcarann.problems.cache import Assembly, BlockCache, plain
 from pcarann.problems.selection import nonfinite, parse_key
 from pcarann.validation import check_count
@@ -73,7 +74,7 @@ class OperatorData:
     def __getitem__(self, samples: slice) -> OperatorData:
         if not isinstance(samples, slice):
             raise TypeError(f"Samples are chosen by slices, such as data[:100] or data[3:4], not by {samples!r}.")
-        return self._take(samples)
+        return replace(self, inputs=self.inputs[samples], outputs=self.outputs[samples])
 
     def __repr__(self) -> str:
         lines = [f"OperatorData {self.name!r}, {len(self)} sample{'s' if len(self) > 1 else ''}"]
@@ -83,9 +84,8 @@ class OperatorData:
             lines.append(f"{name:<11} {shape} {array.dtype}, from {array.min():.4g} to {array.max():.4g}")
         axes = [f"{name}: {len(axis)} from {axis[0]:.4g} to {axis[-1]:.4g}" for name, axis in self.coordinates.items()]
         settings = [f"{name}={value}" for name, value in self.parameters.items()]
-        lines += ["coordinates " + ", ".join(axes)] * bool(axes) + ["parameters  " + ", ".join(settings)] * bool(
-            settings
-        )
+        lines += ["coordinates " + ", ".join(axes)] * bool(axes)
+        lines += ["parameters  " + ", ".join(settings)] * bool(settings)
         return "\n  ".join(lines)
 
     def split(self, *sizes: int | float, seed: int | None = None) -> tuple[OperatorData, ...]:
@@ -96,12 +96,11 @@ class OperatorData:
         edges = _edges(sizes, len(self))
         order = None if seed is None else np.asarray(permutation(len(self), seed=seed, stream=_SHUFFLE_STREAM))
         parts = [slice(start, stop) for start, stop in pairwise(edges)]
-        return tuple(self._take(part if order is None else order[part]) for part in parts)
+        chosen = parts if order is None else [order[part] for part in parts]
+        return tuple(replace(self, inputs=self.inputs[part], outputs=self.outputs[part]) for part in chosen)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a `.npz` file, replacing what was there in one step."""
-        from pcarann.files import atomic_writer
-
         if Path(path).suffix != ".npz":
             raise ValueError(f"path must end in .npz, got {os.fspath(path)!r}.")
         about = {"format": _FORMAT, "name": self.name, "parameters": self.parameters}
@@ -115,24 +114,20 @@ class OperatorData:
         """Read a file that `save` wrote."""
         from pcarann.problems.readers import DataFileError, open_arrays
 
+        where = os.fspath(path)
         with open_arrays(path) as arrays:
             names = ["inputs", "outputs", "about", *(name for name in arrays if name.startswith(_COORDINATE))]
-            found = {name: arrays[parse_key(name, arrays, os.fspath(path))[0]]().whole() for name in names}
+            found = {name: arrays[parse_key(name, arrays, where)[0]]().whole() for name in names}
         try:
             about = json.loads(str(found.pop("about")))
             version, name, parameters = about["format"], str(about["name"]), dict(about["parameters"])
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise DataFileError(f"{os.fspath(path)} was not written by OperatorData.save: {error}.") from error
+            raise DataFileError(f"{where} was not written by OperatorData.save: {error}.") from error
         if version != _FORMAT:
-            raise DataFileError(
-                f"{os.fspath(path)} has format {version}, but this pcarann reads {_FORMAT}: upgrade it."
-            )
+            raise DataFileError(f"{where} has format {version}, but this pcarann reads {_FORMAT}: upgrade it.")
         inputs, outputs = found.pop("inputs"), found.pop("outputs")
         coordinates = {key.removeprefix(_COORDINATE): axis for key, axis in found.items()}
         return cls(inputs, outputs, coordinates, name, parameters)
-
-    def _take(self, samples: slice | np.ndarray[Any, Any]) -> OperatorData:
-        return replace(self, inputs=self.inputs[samples], outputs=self.outputs[samples])
 
 
 class Options(TypedDict, total=False):
@@ -151,7 +146,7 @@ class Simulation:
     """A problem with its parameters, from which samples are generated."""
 
     name: str
-    simulate: Callable[..., tuple[Array, Array]]
+    simulate: Callable[..., tuple[Array, ...]]
     """From (samples, place, seed=…, **parameters) to the fields of these samples at that place"""
     parameters: dict[str, Any]
     coordinates: dict[str, np.ndarray[Any, Any]]
@@ -171,8 +166,7 @@ class Simulation:
             blocks.fill(data)
         with _progress(self.name, data, verbose) as advance:
             for samples in data.missing(self.block[0] if place.on_host else self.block[1]):
-                found = self.simulate(samples, place, seed=seed, **self.parameters)
-                inputs, outputs = (to_host(part) for part in found)
+                inputs, outputs = map(to_host, self.simulate(samples, place, seed=seed, **self.parameters))
                 for part, side in ((inputs, "inputs"), (outputs, "outputs")):
                     if complaint := nonfinite(part, first=samples.start):
                         raise ValueError(f"The simulation of {self.name} failed: {complaint} ({side}).")

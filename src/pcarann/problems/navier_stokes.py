@@ -66,13 +66,9 @@ def generate(
     """
     points = np.arange(POINTS) / POINTS
     times = np.arange(window, window + 2 * SNAPSHOTS, dtype=float)
-    simulation = Simulation(
-        "navier_stokes",
-        simulate,
-        parameters={"window": window, "viscosity": viscosity, "forcing": forcing, "grid": grid, "steps": steps},
-        coordinates={"t_inputs": times[:SNAPSHOTS], "t": times[SNAPSHOTS:], "x": points, "y": points},
-        block=(64, 1024),
-    )
+    coordinates = {"t_inputs": times[:SNAPSHOTS], "t": times[SNAPSHOTS:], "x": points, "y": points}
+    parameters = {"window": window, "viscosity": viscosity, "forcing": forcing, "grid": grid, "steps": steps}
+    simulation = Simulation("navier_stokes", simulate, parameters, coordinates, block=(64, 1024))
     return simulation.generate(n, seed=seed, **options)
 
 
@@ -86,7 +82,7 @@ def simulate(
     forcing: float = 0.1,
     grid: int = POINTS,
     steps: int = 50,
-) -> tuple[Array, Array]:
+) -> tuple[Array, ...]:
     """Return ω at t = window, …, window + 9 and at the next ten times, of these samples."""
     if grid % POINTS:
         raise ValueError(f"grid must be a multiple of {POINTS}, got {grid}.")
@@ -100,8 +96,7 @@ def simulate(
         fields = evolve(initial, times, viscosity=viscosity, forcing=forcing, steps=steps)[..., ::stride, ::stride]
         return fields[:, :SNAPSHOTS, ...], fields[:, SNAPSHOTS:, ...]
 
-    inputs, outputs = in_pieces(piece, samples, place=place, size=16, bytes_each=100 * 8 * grid**2)
-    return inputs, outputs
+    return in_pieces(piece, samples, place=place, size=16, bytes_each=100 * 8 * grid**2)
 
 
 def initial_states(samples: range, place: Place, *, seed: int, grid: int) -> Array:

@@ -7,6 +7,7 @@ comes into memory, where the format allows it (all but `.mat` before version 7.3
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -66,18 +67,6 @@ def files_read(path: str | os.PathLike[str], outputs: str | None) -> tuple[Path,
     return (path, _npy_outputs(path, outputs)[0]) if path.suffix.lower() == ".npy" else (path,)
 
 
-def _check_ending(path: Path) -> str:
-    """Return the ending of a data file in lower case; refuse one that is not known, and say which are."""
-    ending = path.suffix.lower()
-    if ending in MESHES:
-        kind = ending[1:].upper()
-        raise DataFileError(f"{path} is a mesh ({kind}), and meshes are not read yet: convert it to .npz or .nc.")
-    if ending not in ENDINGS:
-        found = f"the unknown ending {path.suffix!r}" if ending else "no ending"
-        raise DataFileError(f"{path} has {found}: {', '.join(ENDINGS)} can be read.")
-    return ending
-
-
 def describe(path: str | os.PathLike[str]) -> dict[str, str]:
     """Return the name of every array in a file with its shape and type, and with its range where it is small."""
     with open_arrays(path) as arrays:
@@ -106,14 +95,21 @@ def open_arrays(path: str | os.PathLike[str]) -> Iterator[Arrays]:
 
 
 def _opener(path: Path) -> Callable[[Path], AbstractContextManager[Arrays]]:
-    """Return the function that opens files with this ending."""
+    """Return the function that opens files with this ending; refuse one that is not known, and say which are."""
+    ending = path.suffix.lower()
+    if ending in MESHES:
+        kind = ending[1:].upper()
+        raise DataFileError(f"{path} is a mesh ({kind}), and meshes are not read yet: convert it to .npz or .nc.")
+    if ending not in ENDINGS:
+        found = f"the unknown ending {path.suffix!r}" if ending else "no ending"
+        raise DataFileError(f"{path} has {found}: {', '.join(ENDINGS)} can be read.")
     from pcarann.problems.formats.hdf5 import open_hdf5
     from pcarann.problems.formats.matlab import open_mat
     from pcarann.problems.formats.netcdf import open_netcdf, open_zarr
     from pcarann.problems.formats.npz import open_npy, open_npz
 
     openers = (open_npz, open_npy, open_mat, open_hdf5, open_hdf5, open_netcdf, open_zarr)
-    return dict(zip(ENDINGS, openers, strict=True))[_check_ending(path)]
+    return dict(zip(ENDINGS, openers, strict=True))[ending]
 
 
 def _fields(path: Path, key: str | None, samples: slice | None, stride: Any) -> Any:
@@ -156,9 +152,7 @@ def _summary(get: Callable[[], Stored]) -> str:
     try:
         stored = get()
         text = f"{'×'.join(map(str, stored.shape)) or 'scalar'} {stored.dtype}"
-        size = stored.dtype.itemsize
-        for n in stored.shape:
-            size *= n
+        size = stored.dtype.itemsize * math.prod(stored.shape)
         if stored.dtype.hasobject or stored.dtype.kind not in "fiub" or not 0 < size <= _SMALL:
             return text
         numbers = stored.whole()

@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -49,13 +48,7 @@ _COPIES = 8
 
 
 def reproduce_best(
-    names: Iterable[str],
-    folder: Path,
-    *,
-    device: str | None = None,
-    quick: bool = False,
-    budget: float | None = None,
-    tell: Tell = lambda message: None,
+    names: Iterable[str], folder: Path, *, device: str | None, quick: bool, budget: float | None, tell: Tell
 ) -> Iterator[Path]:
     """Run all of it for these problems, write the records into `folder`, and yield their paths.
 
@@ -64,18 +57,19 @@ def reproduce_best(
     """
     problems = [PROBLEMS[name].quick() if quick else PROBLEMS[name] for name in names]
     for problem in problems:
-        for record in _best_records(problem, device=device, tell=tell):
+        for record in _best_records(problem, device, tell):
             yield write_record(folder, record)
-    trained: dict[str, Any] = {"device": device, "budget": budget, "tell": tell}
     for problem in problems if budget is not None else ():
-        yield write_record(folder, run_symmetric_baseline(problem, "fno", **trained))
+        tell(f"{problem.title}: fno with symmetry copies")
+        yield write_record(folder, run_symmetric_baseline(problem, "fno", device, budget))
         for method, noise in product(OTHERS, NOISES) if problem.name == "backward_heat" else ():
-            yield write_record(folder, run_noisy(problem, method, noise, **trained))
+            tell(f"{problem.title}, noise {noise:g}: {method}")
+            yield write_record(folder, run_noisy(problem, method, noise, device, budget))
 
 
-def _best_records(problem: Problem, **options: Any) -> Iterator[Record]:
+def _best_records(problem: Problem, device: str | None, tell: Tell) -> Iterator[Record]:
     """All runs of a problem's best model."""
-    run = partial(run_best, problem, **options)
+    run = partial(run_best, problem, device=device, tell=tell)
     for seed in SEEDS:
         yield run(seed=seed)
     for change in ABLATIONS[problem.name]:
@@ -83,7 +77,8 @@ def _best_records(problem: Problem, **options: Any) -> Iterator[Record]:
     for size, changed in product((30,) if problem.is_quick else SIZES[:-1], (None, "without symmetry")):
         yield run(n_train=size, change=changed, intervals=False)
     for way in ADAPTED if problem.name == "navier_stokes" else ():
-        yield run_best_adaptation(problem, way=way, **options)
+        tell(f"Adaptation: {ADAPTED[way]}")
+        yield run_best_adaptation(problem, way, device)
     changes = (None, "without symmetry", "without linear term", "kernel")
     for noise, changed in product(NOISES, changes) if problem.name == "backward_heat" else ():
         yield run(noise=noise, change=changed)
@@ -101,8 +96,7 @@ def run_best(
     tell: Tell = lambda message: None,
 ) -> Record:
     """Fit the best model of a problem, or one with a single change, on one data seed; return its record."""
-    label = change or "best"
-    tell(f"{problem.title}, seed {seed}: {label}" + (f", {n_train} samples" if n_train else ""))
+    tell(f"{problem.title}, seed {seed}: {change or 'best'}" + (f", {n_train} samples" if n_train else ""))
     train, calibration, test = noisy_split(problem, generate(problem, seed=seed, device=device), noise)
     model = best_model(problem.name, quick=problem.is_quick)
     if change:
@@ -132,14 +126,11 @@ def run_best(
     return record
 
 
-def run_best_adaptation(
-    problem: Problem, *, way: str = "best", device: str | None = None, tell: Tell = lambda message: None
-) -> Record:
+def run_best_adaptation(problem: Problem, way: str, device: str | None) -> Record:
     """Take a Navier–Stokes model to the later window, before and after new trajectories are taken in.
 
     `way` is one of `ADAPTED`.
     """
-    tell(f"Adaptation: {ADAPTED[way]}")
     train, new, test = generate_window(problem, device)
     model = best_model(problem.name, quick=problem.is_quick)
     _timed_fit(model, train, device)
@@ -155,28 +146,17 @@ def run_best_adaptation(
     return {**header("best_adaptation", problem, device), "way": way, "members": members, "rows": rows}
 
 
-def run_symmetric_baseline(
-    problem: Problem,
-    method: str,
-    *,
-    device: str | None = None,
-    budget: float | None = None,
-    tell: Tell = lambda message: None,
-) -> Record:
+def run_symmetric_baseline(problem: Problem, method: str, device: str | None, budget: float | None) -> Record:
     """Train a baseline on what the best model sees: copies under the symmetry, and the last snapshot alone.
 
     A validation part would hold copies of what is trained on: the last weights are kept.
     """
-    tell(f"{problem.title}: {method} with symmetry copies")
     data = generate(problem, device=device)
     data = _last_snapshot(data) if problem.name == "navier_stokes" else data
     train, _, test = data.split(*problem.sizes)
     moved, copies = _moved(problem, train)
-    about = {
-        "kind": "baseline",
-        "method": f"{method}_symmetric",
-        "architecture": f"{ARCHITECTURES[problem.name, method]}; {copies} symmetry copies",
-    }
+    architecture = f"{ARCHITECTURES[problem.name, method]}; {copies} symmetry copies"
+    about = {"kind": "baseline", "method": f"{method}_symmetric", "architecture": architecture}
     return run_rival(problem, method, (moved, test), about, device=device, budget=budget, validated=False)
 
 
@@ -185,11 +165,10 @@ def _moved(problem: Problem, data: OperatorData) -> tuple[OperatorData, int]:
     grids = data.inputs.shape[1:], data.outputs.shape[1:]
     group = symmetry_of(problem.name).bind(*grids)
     elements = group.subset(_COPIES, seed=0)
+    sides = zip((group.move_inputs, group.move_outputs), (data.inputs, data.outputs), grids, strict=True)
     inputs, outputs = (
         np.concatenate([move(fields.reshape(len(data), -1), g) for g in elements]).reshape(-1, *grid)
-        for move, fields, grid in zip(
-            (group.move_inputs, group.move_outputs), (data.inputs, data.outputs), grids, strict=True
-        )
+        for move, fields, grid in sides
     )
     return replace(data, inputs=inputs, outputs=outputs), len(elements)
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from pcarann.benchmark.paper.configurations import BASELINES, VARIANTS, Problem
-from pcarann.benchmark.paper.runs import Tell, generate, run_rival
+from pcarann.benchmark.paper.runs import generate, run_rival
 from pcarann.benchmark.records import Record
 from pcarann.problems.dataset import OperatorData
 
@@ -30,16 +30,9 @@ def noisy_split(problem: Problem, data: OperatorData, level: float) -> list[Oper
 
 
 def run_noisy(
-    problem: Problem,
-    method: str,
-    noise: float,
-    *,
-    device: str | None = None,
-    budget: float | None = None,
-    tell: Tell = lambda message: None,
+    problem: Problem, method: str, noise: float, device: str | None = None, budget: float | None = None
 ) -> Record:
     """Train one of `OTHERS` on noisy inputs and test it on noisy ones; return its record."""
-    tell(f"{problem.title}, noise {noise:g}: {method}")
     parts = noisy_split(problem, generate(problem, device=device), noise)
     about = {"kind": "noisy", "method": method, "noise": noise}
     return run_rival(problem, method, parts, about, device=device, budget=budget)

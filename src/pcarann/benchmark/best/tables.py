@@ -40,17 +40,8 @@ __all__ = [
 ]
 
 BEST = "PCA–RaNN, best"
-_METHODS = {
-    "best": BEST,
-    "refined": VARIANTS["refined"],
-    "fno": BASELINES["fno"],
-    "fno_symmetric": SYMMETRIC["fno_symmetric"],
-    "deeponet": BASELINES["deeponet"],
-    "pca_nn": BASELINES["pca_nn"],
-    "kernel": BASELINES["kernel"],
-    "kernel_symmetric": SYMMETRIC["kernel_symmetric"],
-}
-_ITSELF = "the best model itself"
+_TITLES: dict[str, str] = {"best": BEST, **dict(VARIANTS.items()), **BASELINES, **SYMMETRIC}
+_METHODS = ("best", "refined", "fno", "fno_symmetric", "deeponet", "pca_nn", "kernel", "kernel_symmetric")
 _UNCHANGED = "none: the best model"
 _SEEDS = "The error of the best model is the mean over data seeds; all others are of the first seed."
 
@@ -96,7 +87,7 @@ def past_the_paper(records: Sequence[Record]) -> Table:
             error = beside(ours, paper) if entry.paper else ours
             times = [seconds(entry.times.get(place)) for place in where]
             rows.append(
-                (problem.title, _METHODS[entry.method], error, _range(entry.errors), *times, *_bands(entry, problem))
+                (problem.title, _TITLES[entry.method], error, _range(entry.errors), *times, *_bands(entry, problem))
             )
     note = (
         f"Ours | the paper’s; beside our best model stands the paper’s best PCA–RaNN. {_SEEDS} Coverage and width are "
@@ -115,13 +106,18 @@ def methods_table(records: Sequence[Record]) -> Table:
     papers = [problem.paper.ensemble["refined"] for problem in PROBLEMS.values()]
     rows: list[tuple[str, ...]] = []
     bold = set()
-    for method, title in _METHODS.items():
-        cells = [{entry.method: _cell(entry) for entry in entries}.get(method, DASH) for entries in found]
+    for method in _METHODS:
+        cells = [
+            {entry.method: entry.said or _timed(entry.error, entry.times) for entry in entries}.get(method, DASH)
+            for entries in found
+        ]
         if set(cells) != {DASH}:
             bold |= {(len(rows), 1 + j) for j, entries in enumerate(found) if method in _winners(entries)}
-            rows.append((title, *cells))
+            rows.append((_TITLES[method], *cells))
         if method == "refined":
-            rows.append((f"{title}, in the paper", *(_timed(r.error, {"rtx-a6000": r.seconds}) for r in papers)))
+            rows.append(
+                (f"{_TITLES[method]}, in the paper", *(_timed(r.error, {"rtx-a6000": r.seconds}) for r in papers))
+            )
     header = ("Method", *(problem.title for problem in PROBLEMS.values()))
     return Table("All methods", _SEEDS, header, tuple(rows), frozenset(bold))
 
@@ -170,8 +166,7 @@ def noise(records: Sequence[Record]) -> Table:
         for method in OTHERS:
             others = [_noisy_error(records, problem, method, level) for level in levels]
             if any(error is not None for level, error in zip(levels, others, strict=True) if level):
-                title = VARIANTS[method] if method in VARIANTS else BASELINES[method]
-                rows.append((problem.title, title, *map(number, others)))
+                rows.append((problem.title, _TITLES[method], *map(number, others)))
     note = (
         "White noise on the inputs in training, calibration and test, relative to their root mean square; the outputs "
         "are exact. First data seed. Without noise every linear method looks better than it is."
@@ -251,8 +246,9 @@ def _best_entry(records: Sequence[Record], problem: Problem, method: str) -> _En
         return None
     runs = best_runs(records, problem.name, change=None if method == "best" else "kernel")
     if not runs:
-        itself = method == "kernel_symmetric" and best_runs(records, problem.name) and _is_kernel(problem)
-        return _Entry(method, said=_ITSELF) if itself else None
+        is_kernel = estimator_of(best_model(problem.name)).regressor == "kernel"
+        itself = method == "kernel_symmetric" and best_runs(records, problem.name) and is_kernel
+        return _Entry(method, said="the best model itself") if itself else None
     seeds = one_per_seed(runs)
     return _Entry(
         method,
@@ -269,10 +265,6 @@ def _other_entry(records: Sequence[Record], problem: Problem, method: str) -> _E
     errors = tuple(error for run in runs[:1] if (error := error_of(run)) is not None)
     pooled = tuple(run["intervals"]["at_95"]["pooled"] for run in runs[:1] if "intervals" in run)
     return _Entry(method, errors, times_of(runs), problem.paper.results.get(method), pooled)
-
-
-def _is_kernel(problem: Problem) -> bool:
-    return estimator_of(best_model(problem.name)).regressor == "kernel"
 
 
 def _range(errors: Sequence[float]) -> str:
@@ -296,10 +288,6 @@ def _winners(entries: Sequence[_Entry]) -> set[str]:
     """Methods of least error."""
     known = [entry.error for entry in entries if entry.error is not None]
     return {entry.method for entry in entries if known and entry.error == min(known)}
-
-
-def _cell(entry: _Entry) -> str:
-    return entry.said or _timed(entry.error, entry.times)
 
 
 def _timed(error: float | None, times: dict[str, float]) -> str:

@@ -73,13 +73,13 @@ class Problem:
 
     name: str
     title: str
-    n_train: int
-    n_test: int
     n_components: tuple[int, int]
     widths: tuple[int, int]
-    refine_ridge: float
     paper: Paper
+    refine_ridge: float = 1e-4
+    n_train: int = 1000
     n_calibration: int = 300
+    n_test: int = 200
     n_members: int = 20
     last_time_only: bool = False
     """Whether the error is that of the last snapshot"""
@@ -133,106 +133,62 @@ class LaterWindow:
     batch_seconds: float
 
 
+def _results(**rows: tuple[float, ...]) -> dict[Any, Result]:
+    return {name: Result(*row) for name, row in rows.items()}
+
+
+_BURGERS = Paper(
+    energy_scales=(0.45, 0.10),
+    refined_scales=(0.54, 0.10),
+    log_offsets=(0.18, 0.00),
+    iterations=17,
+    single=_results(energy=(4.89e-3, 0.6, 5.09e-3), refined=(4.33e-3, 3.0, 4.52e-3)),
+    ensemble=_results(energy=(2.28e-3, 2.3, 2.79e-3), refined=(1.93e-3, 5.5, 2.67e-3)),
+    baselines=_results(deeponet=(2.28e-2, 32330.9), fno=(1.11e-2, 13468.7), pca_nn=(9.87e-3, 2878.8)),
+    coverage=0.9471,
+    width=1.29e-3,
+)
+_DARCY = Paper(
+    energy_scales=(0.00046, 0.03),
+    refined_scales=(0.00046, 0.03),
+    log_offsets=(0.0, 0.0),
+    iterations=0,
+    single=_results(energy=(3.52e-2, 0.8, 1.17e-2), refined=(3.52e-2, 2.1, 1.12e-2)),
+    ensemble=_results(energy=(2.95e-2, 10.6, 1.00e-2), refined=(2.94e-2, 14.6, 9.58e-3)),
+    baselines=_results(deeponet=(3.01e-2, 1740.1), fno=(2.43e-2, 1258.6), pca_nn=(3.35e-2, 1546.3)),
+    coverage=0.9552,
+    width=8.87e-4,
+)
+_NAVIER_STOKES = Paper(
+    energy_scales=(0.024, 0.061),
+    refined_scales=(0.024, 0.055),
+    log_offsets=(0.01, -0.11),
+    iterations=9,
+    single=_results(energy=(3.12e-2, 3.6, 1.43e-2), refined=(2.93e-2, 67.0, 1.33e-2)),
+    ensemble=_results(energy=(2.59e-2, 19.4, 1.34e-2), refined=(2.47e-2, 88.7, 1.26e-2)),
+    baselines=_results(deeponet=(2.23e-2, 2000.7), fno=(2.03e-2, 1150.3), pca_nn=(3.34e-2, 1468.2)),
+    coverage=0.9550,
+    width=6.58e-2,
+)
+_BACKWARD_HEAT = Paper(
+    energy_scales=(0.48, 0.24),
+    refined_scales=(0.0083, 0.34),
+    log_offsets=(-4.04, 0.34),
+    iterations=5,
+    single=_results(energy=(3.86e-1, 3.1, 1.75e-1), refined=(6.27e-2, 7.7, 2.25e-2)),
+    ensemble=_results(energy=(2.89e-1, 4.6, 9.05e-2), refined=(5.59e-2, 9.8, 1.71e-2)),
+    baselines=_results(deeponet=(2.53e-1, 2736.9), fno=(3.21e-1, 2221.7), pca_nn=(1.17e-1, 1507.1)),
+    coverage=0.9469,
+    width=1.92e-2,
+)
+
 PROBLEMS = {
     problem.name: problem
     for problem in (
-        Problem(
-            name="burgers",
-            title="Burgers",
-            n_train=1000,
-            n_test=100,
-            n_components=(100, 100),
-            widths=(500, 200),
-            refine_ridge=1e-4,
-            paper=Paper(
-                energy_scales=(0.45, 0.10),
-                refined_scales=(0.54, 0.10),
-                log_offsets=(0.18, 0.00),
-                iterations=17,
-                single={"energy": Result(4.89e-3, 0.6, 5.09e-3), "refined": Result(4.33e-3, 3.0, 4.52e-3)},
-                ensemble={"energy": Result(2.28e-3, 2.3, 2.79e-3), "refined": Result(1.93e-3, 5.5, 2.67e-3)},
-                baselines={
-                    "deeponet": Result(2.28e-2, 32330.9),
-                    "fno": Result(1.11e-2, 13468.7),
-                    "pca_nn": Result(9.87e-3, 2878.8),
-                },
-                coverage=0.9471,
-                width=1.29e-3,
-            ),
-        ),
-        Problem(
-            name="darcy",
-            title="Darcy",
-            n_train=1000,
-            n_test=200,
-            n_components=(150, 150),
-            widths=(3500, 1000),
-            refine_ridge=1e-4,
-            paper=Paper(
-                energy_scales=(0.00046, 0.03),
-                refined_scales=(0.00046, 0.03),
-                log_offsets=(0.0, 0.0),
-                iterations=0,
-                single={"energy": Result(3.52e-2, 0.8, 1.17e-2), "refined": Result(3.52e-2, 2.1, 1.12e-2)},
-                ensemble={"energy": Result(2.95e-2, 10.6, 1.00e-2), "refined": Result(2.94e-2, 14.6, 9.58e-3)},
-                baselines={
-                    "deeponet": Result(3.01e-2, 1740.1),
-                    "fno": Result(2.43e-2, 1258.6),
-                    "pca_nn": Result(3.35e-2, 1546.3),
-                },
-                coverage=0.9552,
-                width=8.87e-4,
-            ),
-        ),
-        Problem(
-            name="navier_stokes",
-            title="Navier–Stokes",
-            n_train=1000,
-            n_test=200,
-            n_components=(150, 150),
-            widths=(3000, 3000),
-            refine_ridge=1e-4,
-            last_time_only=True,
-            paper=Paper(
-                energy_scales=(0.024, 0.061),
-                refined_scales=(0.024, 0.055),
-                log_offsets=(0.01, -0.11),
-                iterations=9,
-                single={"energy": Result(3.12e-2, 3.6, 1.43e-2), "refined": Result(2.93e-2, 67.0, 1.33e-2)},
-                ensemble={"energy": Result(2.59e-2, 19.4, 1.34e-2), "refined": Result(2.47e-2, 88.7, 1.26e-2)},
-                baselines={
-                    "deeponet": Result(2.23e-2, 2000.7),
-                    "fno": Result(2.03e-2, 1150.3),
-                    "pca_nn": Result(3.34e-2, 1468.2),
-                },
-                coverage=0.9550,
-                width=6.58e-2,
-            ),
-        ),
-        Problem(
-            name="backward_heat",
-            title="Backward heat",
-            n_train=1000,
-            n_test=200,
-            n_components=(100, 100),
-            widths=(400, 100),
-            refine_ridge=1e-12,
-            paper=Paper(
-                energy_scales=(0.48, 0.24),
-                refined_scales=(0.0083, 0.34),
-                log_offsets=(-4.04, 0.34),
-                iterations=5,
-                single={"energy": Result(3.86e-1, 3.1, 1.75e-1), "refined": Result(6.27e-2, 7.7, 2.25e-2)},
-                ensemble={"energy": Result(2.89e-1, 4.6, 9.05e-2), "refined": Result(5.59e-2, 9.8, 1.71e-2)},
-                baselines={
-                    "deeponet": Result(2.53e-1, 2736.9),
-                    "fno": Result(3.21e-1, 2221.7),
-                    "pca_nn": Result(1.17e-1, 1507.1),
-                },
-                coverage=0.9469,
-                width=1.92e-2,
-            ),
-        ),
+        Problem("burgers", "Burgers", (100, 100), (500, 200), _BURGERS, n_test=100),
+        Problem("darcy", "Darcy", (150, 150), (3500, 1000), _DARCY),
+        Problem("navier_stokes", "Navier–Stokes", (150, 150), (3000, 3000), _NAVIER_STOKES, last_time_only=True),
+        Problem("backward_heat", "Backward heat", (100, 100), (400, 100), _BACKWARD_HEAT, refine_ridge=1e-12),
     )
 }
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,11 +50,11 @@ def reproduce(
     names: Iterable[str],
     folder: Path,
     *,
-    device: str | None = None,
-    quick: bool = False,
-    repeats: int = 3,
-    budget: float | None = None,
-    tell: Tell = lambda message: None,
+    device: str | None,
+    quick: bool,
+    repeats: int,
+    budget: float | None,
+    tell: Tell,
 ) -> Iterator[Path]:
     """Run everything for these problems, write the records into `folder`, and yield their paths.
 
@@ -67,16 +68,12 @@ def reproduce(
         if name == "navier_stokes":
             yield write_record(folder, run_adaptation(problem, device=device, tell=tell))
         for method in BASELINES if budget is not None else ():
-            yield write_record(folder, run_baseline(problem, method, device=device, budget=budget, tell=tell))
+            tell(f"{problem.title}: {method}")
+            yield write_record(folder, run_baseline(problem, method, device, budget))
 
 
 def run_problem(
-    problem: Problem,
-    variant: Variant,
-    *,
-    device: str | None = None,
-    repeats: int = 3,
-    tell: Tell = lambda message: None,
+    problem: Problem, variant: Variant, *, device: str | None = None, repeats: int = 3, tell: Tell = lambda _: None
 ) -> tuple[Record, Fields]:
     """Run one problem with one variant; return its record and the fields of representative samples."""
     tell(f"{problem.title}: data")
@@ -104,7 +101,7 @@ def run_problem(
     return record, _fields(model, problem, test)
 
 
-def run_adaptation(problem: Problem, *, device: str | None = None, tell: Tell = lambda message: None) -> Record:
+def run_adaptation(problem: Problem, *, device: str | None, tell: Tell) -> Record:
     """Adapt the refined Navier–Stokes model to a later window, by recursion and by batch refit."""
     tell("Adaptation: data and fit")
     train, new, test = generate_window(problem, device)
@@ -124,25 +121,16 @@ def run_adaptation(problem: Problem, *, device: str | None = None, tell: Tell = 
         row: Record = {"samples": count}
         adapted = model
         if count:
-            readouts, row["recursive_seconds"] = _recursive(start, ensemble, x[:count, :], y[:count, :])
-            batch, row["batch_seconds"] = _batch(ensemble, old, fitted.y, x[:count, :], y[:count, :])
-            adapted = _with_readouts(model, readouts)
-            row["batch_error_last"], row["batch_error_mean"] = window_errors(_with_readouts(model, batch), test)
+            adapted, row["recursive_seconds"] = _timed(model, partial(_recursive, start), x[:count, :], y[:count, :])
+            batch, row["batch_seconds"] = _timed(model, partial(_batch, old, fitted.y), x[:count, :], y[:count, :])
+            row["batch_error_last"], row["batch_error_mean"] = window_errors(batch, test)
         row["error_last"], row["error_mean"] = window_errors(adapted, test)
         rows.append(row)
     return {**header("adaptation", problem, device), "rows": rows}
 
 
-def run_baseline(
-    problem: Problem,
-    method: str,
-    *,
-    device: str | None = None,
-    budget: float | None = None,
-    tell: Tell = lambda message: None,
-) -> Record:
+def run_baseline(problem: Problem, method: str, device: str | None, budget: float | None) -> Record:
     """Train one baseline on the problem's training set, validation split off inside it; test once."""
-    tell(f"{problem.title}: {method}")
     parts = generate(problem, device=device).split(*problem.sizes)
     about = {"kind": "baseline", "method": method, "architecture": ARCHITECTURES[problem.name, method]}
     return run_rival(problem, method, parts, about, device=device, budget=budget)
@@ -215,29 +203,27 @@ _SNAPSHOTS = {"navier_stokes": [0, 4, 9], "backward_heat": [0, 9, 19]}
 """Those that the paper shows: t = 11, 15, 20 and t = 0, 0.45, 0.95"""
 
 
-def _recursive(start: Adaptation, ensemble: Any, x: Any, y: Any) -> tuple[list[Any], float]:
+def _timed(model: PCARaNN, adapted: Callable[[Any, Any, Any], list[Any]], x: Any, y: Any) -> tuple[PCARaNN, float]:
+    """A model with the readouts that new rows lead to, and the seconds that finding these took."""
     begun = time.perf_counter()
-    readouts = start.update(ensemble, x, y, forgetting=1.0).readouts(ensemble)
-    ensemble.place.wait()
-    return readouts, time.perf_counter() - begun
+    readouts = adapted(model.ensemble_, x, y)
+    model.ensemble_.place.wait()
+    seconds = time.perf_counter() - begun
+    other = PCARaNN(**model.get_params(deep=False))
+    other.fitted_ = replace(model.fitted_, ensemble=model.ensemble_.with_readouts(readouts))
+    return other, seconds
 
 
-def _batch(ensemble: Any, old: list[Any], targets: Any, x: Any, y: Any) -> tuple[list[Any], float]:
+def _recursive(start: Adaptation, ensemble: Any, x: Any, y: Any) -> list[Any]:
+    return start.update(ensemble, x, y, forgetting=1.0).readouts(ensemble)
+
+
+def _batch(old: list[Any], targets: Any, ensemble: Any, x: Any, y: Any) -> list[Any]:
     """Least squares on old and new rows, the old features being cached, as in the paper."""
-    begun = time.perf_counter()
     concat = ensemble.place.xp.concat
     both = concat([targets, y], axis=0)
 
     def refit(member: Any) -> Any:
-        rows = concat([old[member.features.member], member.features(x)], axis=0)
-        return fit_readout(rows, both)[0]
+        return fit_readout(concat([old[member.features.member], member.features(x)], axis=0), both)[0]
 
-    readouts = list(ensemble.over_members(refit, both.shape[0]))
-    ensemble.place.wait()
-    return readouts, time.perf_counter() - begun
-
-
-def _with_readouts(model: PCARaNN, readouts: list[Any]) -> PCARaNN:
-    other = PCARaNN(**model.get_params())
-    other.fitted_ = replace(model.fitted_, ensemble=model.ensemble_.with_readouts(readouts))
-    return other
+    return list(ensemble.over_members(refit, both.shape[0]))

@@ -58,9 +58,8 @@ def darcy_panel(fields: Fields) -> Any:
     """The sample of median error: truth, mean, a slice with its 95 % interval, and the ensemble's deviation."""
     figure = blank(8.4, 7.2, "compressed")
     axes = figure.subplots(2, 2)
-    truth, mean, std, lower, upper = (
-        fields[key][_median(fields)] for key in ("truth", "mean", "std", "lower", "upper")
-    )
+    names = ("truth", "mean", "std", "lower", "upper")
+    truth, mean, std, lower, upper = (fields[name][_median(fields)] for name in names)
     limits = _limits(POSITIVE, truth, mean)
     _square(axes[0, 0], truth, fields, title="a  truth, u(x, y)", **limits)
     image = _square(axes[0, 1], mean, fields, title="b  mean of the ensemble", **limits)
@@ -70,9 +69,8 @@ def darcy_panel(fields: Fields) -> Any:
     slices.fill_between(x, lower[:, middle], upper[:, middle], color=BLUE, alpha=0.25, lw=0, label="95 % interval")
     slices.plot(x, truth[:, middle], color=ORANGE, label="truth")
     slices.plot(x, mean[:, middle], color=BLUE, linestyle="--", label="mean")
-    slices.set(
-        title=f"c  slice at y = {fields['axis_y'][middle]:.2g}", xlabel="x", ylabel="u", xlim=(0, 1), box_aspect=1
-    )
+    slices.set(title=f"c  slice at y = {fields['axis_y'][middle]:.2g}", xlabel="x", ylabel="u")
+    slices.set(xlim=(0, 1), box_aspect=1)
     slices.set_ylim(top=1.35 * upper[:, middle].max())  # room for the legend
     slices.legend(loc="upper center", ncols=3, columnspacing=1.2, handlelength=1.6)
     image = _square(axes[1, 1], std, fields, title="d  deviation of the ensemble", cmap=ERROR, vmin=0)
@@ -96,29 +94,28 @@ def adaptation(records: Sequence[Record]) -> Any:
     left.set_ylim(0, 1.12 * left.get_ylim()[1])
     right.set(title="b  time of one update", xlabel="new samples", ylabel="seconds", yscale="log")
     right.yaxis.set_major_formatter("{x:g}")
-    for axis in (left, right):
+    for axis, loc, anchor in ((left, "best", None), (right, "center left", (1, 0.5))):
         if axis.get_legend_handles_labels()[0]:
-            axis.legend(
-                loc="best" if axis is left else "center left", bbox_to_anchor=None if axis is left else (1, 0.5)
-            )
+            axis.legend(loc=loc, bbox_to_anchor=anchor)
     return figure
 
 
 def _draw_adapted_errors(axis: Any, rows: Sequence[Record]) -> None:
-    samples = [row["samples"] for row in rows]
-    axis.axhline(rows[0]["error_last"], color=GREY, linestyle="--", linewidth=1)
-    axis.annotate(
-        "not adapted", (samples[-1], rows[0]["error_last"]), (0, 3), textcoords="offset points", ha="right", color=GREY
+    samples, before = [row["samples"] for row in rows], rows[0]["error_last"]
+    axis.axhline(before, color=GREY, linestyle="--", linewidth=1)
+    axis.annotate("not adapted", (samples[-1], before), (0, 3), textcoords="offset points", ha="right", color=GREY)
+    batch = {row["samples"]: row["batch_error_last"] for row in rows if "batch_error_last" in row}
+    axis.plot(
+        list(batch), list(batch.values()), color=ORANGE, linestyle="", marker="x", markersize=7, label="batch refit"
     )
-    batch = [(row["samples"], row["batch_error_last"]) for row in rows if "batch_error_last" in row]
-    axis.plot(*_columns(batch), color=ORANGE, linestyle="", marker="x", markersize=7, label="batch refit")
     axis.plot(samples, [row["error_last"] for row in rows], color=BLUE, marker="o", markersize=4, label="recursion")
 
 
 def _draw_adaptation_times(axis: Any, rows: Sequence[Record], dashes: str, place: str) -> None:
     for key, title, colour in (("batch", "batch refit", ORANGE), ("recursive", "recursion", BLUE)):
-        found = [(row["samples"], row[f"{key}_seconds"]) for row in rows if f"{key}_seconds" in row]
-        axis.plot(*_columns(found), color=colour, linestyle=dashes, marker="o", markersize=4, label=title + place)
+        found = {row["samples"]: row[f"{key}_seconds"] for row in rows if f"{key}_seconds" in row}
+        look = {"color": colour, "linestyle": dashes, "marker": "o", "markersize": 4}
+        axis.plot(list(found), list(found.values()), label=title + place, **look)
 
 
 def _draw_paper_adaptation(left: Any, right: Any) -> None:
@@ -149,9 +146,7 @@ def representative_darcy(fields: Fields) -> Any:
     """Samples of least, median and largest error: permeability, truth, prediction, absolute error."""
     figure = blank(8.4, 9.9, "compressed")
     axes = figure.subplots(4, 3, sharex=True, sharey=True)
-    inputs, truth, mean, error = (
-        _upright(part) for part in (fields["inputs"], fields["truth"], fields["mean"], _error(fields))
-    )
+    inputs, truth, mean, error = map(_upright, (fields["inputs"], fields["truth"], fields["mean"], _error(fields)))
     where: dict[str, Any] = {"extent": _extent(fields)}
     for axis, permeability in zip(axes[0], inputs, strict=True):
         image = axis.imshow(permeability, cmap="Greys", vmin=0, vmax=15, **where, **_PIXELS)
@@ -246,7 +241,3 @@ def _upright(fields: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def _median(fields: Fields) -> int:
     """Samples are ordered by error; where one alone is kept, it is the median."""
     return len(fields["truth"]) // 2
-
-
-def _columns(pairs: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
-    return [x for x, _ in pairs], [y for _, y in pairs]

@@ -15,7 +15,6 @@ from pcarann.benchmark.paper.configurations import (
     PROBLEMS,
     SYMMETRIC,
     VARIANTS,
-    Result,
 )
 from pcarann.benchmark.records import Record, error_of, first, place_title, places, runs_of, select, times_of
 from pcarann.benchmark.text import DASH, Table, beside, count, number, percent, seconds, time_headers
@@ -41,8 +40,8 @@ def comparison(records: Sequence[Record]) -> Table:
             paper = problem.paper.results.get(method)
             if runs or paper:
                 errors[len(rows)] = error_of(first(runs))
-                error = number(errors[len(rows)])
-                rows.append((problem.title, title, error, *_times(runs, where), *_error_and_time(paper)))
+                papers = (number(paper.error), seconds(paper.seconds)) if paper else (DASH, DASH)
+                rows.append((problem.title, title, number(errors[len(rows)]), *_times(runs, where), *papers))
         known = [error for error in errors.values() if error is not None]
         bold |= {(row, 2) for row, error in errors.items() if known and error == min(known)}
     return Table(
@@ -63,28 +62,19 @@ def scale_refinement(records: Sequence[Record]) -> Table:
         paper, before, after = problem.paper, error_of(energy), error_of(refined)
         found = scales.get("refinement") or {}
         gain = None if before is None or after is None else 1 - after / before
-        rows.append(
-            (
-                problem.title,
-                beside(_pair(scales.get("energy")), _pair(paper.energy_scales)),
-                beside(_pair(scales.get("used")), _pair(paper.refined_scales)),
-                beside(_pair(scales.get("log_offsets"), ".2f"), _pair(paper.log_offsets, ".2f")),
-                beside(count(found.get("iterations")), count(paper.iterations)),
-                beside(number(before), number(paper.ensemble["energy"].error)),
-                beside(number(after), number(paper.ensemble["refined"].error)),
-                beside(percent(gain), percent(PAPER_IMPROVEMENT[problem.name])),
-            )
+        row = (
+            problem.title,
+            beside(_pair(scales.get("energy")), _pair(paper.energy_scales)),
+            beside(_pair(scales.get("used")), _pair(paper.refined_scales)),
+            beside(_pair(scales.get("log_offsets"), ".2f"), _pair(paper.log_offsets, ".2f")),
+            beside(count(found.get("iterations")), count(paper.iterations)),
+            beside(number(before), number(paper.ensemble["energy"].error)),
+            beside(number(after), number(paper.ensemble["refined"].error)),
+            beside(percent(gain), percent(PAPER_IMPROVEMENT[problem.name])),
         )
-    header = (
-        "Problem",
-        "r̄₁, r̄₂",
-        "r₁*, r₂*",
-        "η₁*, η₂*",
-        "Iterations",
-        "Error, energy-matched",
-        "Error, refined",
-        "Gain",
-    )
+        rows.append(row)
+    scales_header = ("Problem", "r̄₁, r̄₂", "r₁*, r₂*", "η₁*, η₂*", "Iterations")
+    header = (*scales_header, "Error, energy-matched", "Error, refined", "Gain")
     note = (
         "Ours | the paper’s. Iterations are those of BFGS. Ours starts at the best point of a coarse scan, the paper’s "
         f"at η = 0, so that r* may lie elsewhere. {_ERRORS}"
@@ -99,10 +89,8 @@ def single_and_ensemble(records: Sequence[Record]) -> Table:
         for problem in PROBLEMS.values():
             runs = runs_of(records, problem.name, variant)
             cells = []
-            for kind, paper in (
-                ("single", problem.paper.single[variant]),
-                ("ensemble", problem.paper.ensemble[variant]),
-            ):
+            for kind, papers in (("single", problem.paper.single), ("ensemble", problem.paper.ensemble)):
+                paper = papers[variant]
                 errors = runs[0]["errors"] if runs else {}
                 times = _each(run["seconds"][kind] for run in runs)
                 cells += [
@@ -215,9 +203,8 @@ def compact_table(records: Sequence[Record]) -> Table:
         paper = problem.paper.ensemble["refined"]
         rivals = [run for method in BASELINES for run in runs_of(records, problem.name, method)]
         best = min(rivals, key=lambda run: float(run["error"]), default=None)
-        rival = (
-            f"{BASELINES[best['method']]}: {number(best['error'])} in {seconds(best['seconds'])} s" if best else DASH
-        )
+        in_time = f"{number(best['error'])} in {seconds(best['seconds'])} s" if best else DASH
+        rival = f"{BASELINES[best['method']]}: {in_time}" if best else DASH
         error = beside(number(error_of(first(runs))), number(paper.error))
         rows.append((problem.title, error, *_times(runs, where), seconds(paper.seconds), rival))
     header = ("Problem", "Error, ours | paper’s", *time_headers(where), "Paper’s time, s", "Best baseline, ours")
@@ -242,7 +229,3 @@ def _each(times: Iterable[float | None]) -> str:
     """Times on several machines; one dash for none at all."""
     known = list(times)
     return DASH if all(time is None for time in known) else " / ".join(map(seconds, known))
-
-
-def _error_and_time(result: Result | None) -> tuple[str, str]:
-    return (number(result.error), seconds(result.seconds)) if result else (DASH, DASH)

@@ -87,9 +87,8 @@ def agreement(records: Sequence[Record]) -> str | None:
     gaps = []
     for name in PROBLEMS:
         for variant in VARIANTS:
-            errors = [
-                run["errors"]["ensemble"] for run in select(records, kind="pcarann", problem=name, variant=variant)
-            ]
+            runs = select(records, kind="pcarann", problem=name, variant=variant)
+            errors = [run["errors"]["ensemble"] for run in runs]
             gaps += [max(errors) / min(errors) - 1] if len(errors) > 1 else []
     return f"The same model on different machines: errors at most {100 * max(gaps):.2g} % apart." if gaps else None
 
@@ -137,11 +136,9 @@ def _errors(records: Sequence[Record], problem: Problem) -> Iterator[tuple[str, 
         apart = [kind for kind, ratio in ratios.items() if abs(ratio - 1) > ERROR_TOLERANCE]
         if apart:
             below = all(ratios[kind] < 1 for kind in apart)
-            said = [f"{_KINDS[kind]} {_against(ratios[kind] * papers[kind], papers[kind])}" for kind in apart]
+            names = {"ensemble": "ensemble", "single": "single member"}
+            said = [f"{names[kind]} {_against(ratios[kind] * papers[kind], papers[kind])}" for kind in apart]
             yield f"{variant} {'below' if below else 'above'}", f"{title}: {_listed(said)}."
-
-
-_KINDS = {"ensemble": "ensemble", "single": "single member"}
 
 
 def _scales(records: Sequence[Record], problem: Problem) -> Iterator[tuple[str, str]]:

@@ -216,15 +216,12 @@ def _label(
 
     across = ("right", "center", "left")[int(np.sign(offset[0])) + 1]
     up = ("top", "center", "bottom")[int(np.sign(offset[1])) + 1]
-    leader = (
-        {"arrowstyle": "-", "color": trace.colour, "linewidth": 0.7, "shrinkB": 3}
-        if np.hypot(*offset) > _NEAR
-        else None
-    )
+    line = {"arrowstyle": "-", "color": trace.colour, "linewidth": 0.7, "shrinkB": 3}
+    look = {"ha": across, "va": up, "fontsize": 8.5, "fontweight": "bold" if trace.stress else "normal"}
+    far = np.hypot(*offset) > _NEAR
     text = axis.annotate(
-        trace.title, point, offset, textcoords="offset points", ha=across, va=up, fontsize=8.5, arrowprops=leader
+        trace.title, point, offset, textcoords="offset points", arrowprops=line if far else None, **look
     )
-    text.set_fontweight("bold" if trace.stress else "normal")
     text.set_color([0.75 * part for part in to_rgb(trace.colour)])  # darker: thin strokes need the contrast
     text.set_in_layout(False)
     box = text.get_window_extent(axis.figure.canvas.get_renderer())

@@ -154,14 +154,9 @@ def _render(template: str, content: Mapping[str, Any]) -> str:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError:
         raise ImportError("The report needs jinja2: pip install 'pcarann[figures]'.") from None
-    environment = Environment(
-        loader=PackageLoader("pcarann.benchmark.report"),
-        autoescape=template.endswith(".html.j2"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    blocks: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
+    loader, escaped = PackageLoader("pcarann.benchmark.report"), template.endswith(".html.j2")
+    environment = Environment(loader=loader, autoescape=escaped, undefined=StrictUndefined, **blocks)
     return environment.get_template(template).render(content)
 
 

@@ -6,6 +6,7 @@ function that returns a `Stored`: shape and type at once, numbers when they are 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -16,7 +17,7 @@ import numpy as np
 
 from pcarann.problems.selection import DataFileError, Selection
 
-__all__ = ["Arrays", "Stored", "is_hdf5", "refuse_bomb", "require"]
+__all__ = ["Arrays", "Stored", "is_hdf5", "refuse_bomb", "refuse_swelling", "require"]
 
 _BOMB_RATIO, _BOMB_BYTES = 1000, 1 << 30
 
@@ -61,3 +62,8 @@ def refuse_bomb(claimed: int, stored: int, where: str) -> None:
     """Refuse to unpack a few bytes into gigabytes."""
     if claimed > _BOMB_BYTES and claimed > _BOMB_RATIO * stored:
         raise DataFileError(f"{where} would unpack {stored} bytes into {claimed}: no real data are like that.")
+
+
+def refuse_swelling(selection: Selection, dtype: np.dtype[Any], stored: int, where: str) -> None:
+    """Refuse the same of what is selected."""
+    refuse_bomb(math.prod(len(part) for part in selection if isinstance(part, range)) * dtype.itemsize, stored, where)

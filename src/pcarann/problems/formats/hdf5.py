@@ -8,7 +8,6 @@ or virtual datasets, is refused before anything in it is read; then its soft lin
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pcarann.problems.formats import Arrays, Stored, refuse_bomb, require
+from pcarann.problems.formats import Arrays, Stored, refuse_swelling, require
 from pcarann.problems.selection import DataFileError, Selection, slices
 
 __all__ = ["datasets", "open_hdf5"]
@@ -63,8 +62,7 @@ def _dataset(file: Any, name: str, where: str, matlab: bool) -> Stored:
         raise DataFileError(f"{where} is empty.")
 
     def read(selection: Selection) -> np.ndarray[Any, Any]:
-        wanted = math.prod(len(part) for part in selection if isinstance(part, range)) * dataset.dtype.itemsize
-        refuse_bomb(wanted, dataset.id.get_storage_size(), where)
+        refuse_swelling(selection, dataset.dtype, dataset.id.get_storage_size(), where)
         if not matlab:
             return np.asarray(dataset[slices(selection)])
         return np.ascontiguousarray(dataset[slices(selection[::-1])].T)

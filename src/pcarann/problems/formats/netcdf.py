@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 from collections.abc import Iterator
 from functools import partial
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from pcarann.problems.formats import Arrays, Stored, is_hdf5, refuse_bomb, require
+from pcarann.problems.formats import Arrays, Stored, is_hdf5, refuse_swelling, require
 from pcarann.problems.formats.hdf5 import datasets
 from pcarann.problems.selection import DataFileError, Selection, slices
 
@@ -61,12 +60,11 @@ def _unnamed(zarr: Any, path: Path, size: int) -> Arrays:
 
 def _zarr_array(array: Any, size: int, where: str) -> Stored:
     if packed := {"scale_factor", "add_offset"} & set(array.attrs):
-        raise DataFileError(
-            f"{where} is packed ({', '.join(sorted(packed))}) but names no dimensions: store it plainly."
-        )
+        names = ", ".join(sorted(packed))
+        raise DataFileError(f"{where} is packed ({names}) but names no dimensions: store it plainly.")
 
     def read(selection: Selection) -> np.ndarray[Any, Any]:
-        _refuse_swelling(selection, array.dtype, size, where)
+        refuse_swelling(selection, array.dtype, size, where)
         return np.asarray(array[slices(selection)])
 
     return Stored(tuple(array.shape), np.dtype(array.dtype), where, read)
@@ -84,15 +82,10 @@ def _opened(path: Path, size: int, **options: Any) -> Iterator[Arrays]:
 
 def _variable(variable: Any, size: int, where: str) -> Stored:
     def read(selection: Selection) -> np.ndarray[Any, Any]:
-        _refuse_swelling(selection, variable.dtype, size, where)
+        refuse_swelling(selection, variable.dtype, size, where)
         return np.array(variable[slices(selection)].values)  # a copy: the file is closed before it is used
 
     return Stored(tuple(variable.shape), np.dtype(variable.dtype), where, read)
-
-
-def _refuse_swelling(selection: Selection, dtype: np.dtype[Any], size: int, where: str) -> None:
-    wanted = math.prod(len(part) for part in selection if isinstance(part, range)) * dtype.itemsize
-    refuse_bomb(wanted, size, where)
 
 
 def _inspect_store(path: Path) -> int:
