@@ -55,7 +55,7 @@ def test_the_channel_that_matters_is_found_whatever_the_units(three):
 
 def test_channels_that_all_matter_are_all_kept():
     inputs = np.stack([waves(160, 0), waves(160, 1)], axis=1)
-    options = {**FEW, "n_components": 4, "channels": True, "relevance": "channels"}
+    options = {**FEW, "n_components": 4, "fields": Fields(channels=True), "relevance": "channels"}
     model = PCARaNN(**options).fit(inputs, inputs[:, 0] + inputs[:, 1])
     assert model.sensitivity_.channels.min() > 0.3
 
@@ -140,7 +140,7 @@ def test_sensitivity_is_drawn_for_every_kind_of_grid(tmp_path, shape):
 def test_a_constant_channel_does_no_harm(three):
     inputs = three[0].copy()
     inputs[:, 0] = 5.0
-    options = {**FEW, "n_components": (3, 6), "channels": True, "relevance": "channels"}
+    options = {**FEW, "n_components": (3, 6), "fields": Fields(channels=True), "relevance": "channels"}
     with pytest.warns(UserWarning, match="rank 1"):
         model = PCARaNN(**options).fit(inputs, three[1])
     assert np.isfinite(model.sensitivity_.weights).all()

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import kstwobign
 
 from conftest import periodic_pairs
-from pcarann import Kernel, Marching, PCARaNN
+from pcarann import Fields, Kernel, Marching, PCARaNN
 from pcarann.symmetry.generators import Symmetry
 
 pd = pytest.importorskip("pandas")
@@ -42,7 +42,7 @@ def table(n, seed, beyond=None):
 
 
 CASES = {
-    "channels": (channels, {"channels": True, "n_components": (3, 0.9999)}),
+    "channels": (channels, {"fields": Fields(channels=True), "n_components": (3, 0.9999)}),
     "table": (table, {"n_components": (2, 0.9999)}),
 }
 

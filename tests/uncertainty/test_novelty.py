@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from conftest import smooth_pairs
-from pcarann import PCARaNN
+from pcarann import Fields, PCARaNN
 from pcarann.backend.arrays import to_host
 from pcarann.symmetry.generators import Symmetry
 
@@ -22,7 +22,7 @@ def rough_fields(samples=50, seed=0):
 
 def of_rough_fields(fields, wrap=np.asarray, **changes):
     """A small model of these inputs, in whose inner product every value weighs the same."""
-    options = {**SMALL, "quadrature": (np.ones(fields.shape[1]), None), **changes}
+    options = {**SMALL, "fields": Fields(quadrature=(np.ones(fields.shape[1]), None)), **changes}
     return PCARaNN(**options).fit(wrap(fields), wrap(np.tanh(fields[:, :4])))
 
 
