@@ -31,13 +31,7 @@ __all__ = [
 
 
 def check_fields(
-    value: Any,
-    name: str,
-    place: Place,
-    *,
-    grid: tuple[int, ...] | None = None,
-    scalar: bool = False,
-    least: int = 1,
+    value: Any, name: str, place: Place, *, grid: tuple[int, ...] | None = None, scalar: bool = False, least: int = 1
 ) -> tuple[Array, tuple[int, ...]]:
     """Return the fields as a float64 (samples, values) matrix at `place`, and the shape of one field.
 

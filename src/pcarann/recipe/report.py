@@ -56,7 +56,9 @@ class AutoReport:
             *_described(self.choice),
         ]
         if any("symmetry" in finalist.name for finalist in self.finalists):
-            lines.append(f"  symmetry   {_symmetry(self.choice)}")
+            without = "not used: it did not lower the error by more than chance"
+            used = "used" if self.choice.copies is None else f"used, {self.choice.copies} elements of it"
+            lines.append(f"  symmetry   {used if self.choice.symmetry else without}")
         if self.finalists:
             lines.append("Finalists, fitted to all samples but those held out:")
             lines += [f"  {f.error:.3e}  {f.seconds:6.1f} s  {f.name} ({f.held} held out)" for f in self.finalists]
@@ -97,9 +99,3 @@ def _metric(chosen: Choice) -> str:
     if not chosen.power:
         return "latents as they are"
     return f"relevance={chosen.power:g}: weights s^({-chosen.power:g})".replace("(-", "(−")
-
-
-def _symmetry(chosen: Choice) -> str:
-    if not chosen.symmetry:
-        return "not used: it did not lower the error by more than chance"
-    return "used" if chosen.copies is None else f"used, {chosen.copies} elements of it"

@@ -12,11 +12,12 @@ import numpy as np
 
 from pcarann.backend.arrays import Array, cuts, place_of, taken, to_host
 from pcarann.backend.random import spread
+from pcarann.latent.channels import latent_parts
 from pcarann.latent.crossfit import LeftOut
 from pcarann.latent.pca import PCA
 from pcarann.latent.rows import TrainingRows
 from pcarann.uncertainty.extrapolation import Edge
-from pcarann.uncertainty.novelty import NoveltyTest, Sight, Values, latent_parts
+from pcarann.uncertainty.novelty import NoveltyTest, Sight, Values
 from pcarann.uncertainty.view import View
 
 __all__ = ["survey"]

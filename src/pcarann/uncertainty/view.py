@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pcarann.backend.arrays import Array, cuts, place_of, to_host
-from pcarann.latent.channels import channel_sizes
+from pcarann.latent.channels import channel_sizes, latent_parts
 from pcarann.latent.crossfit import LeftOut
 from pcarann.latent.pca import PCA
-from pcarann.uncertainty.novelty import Names, Sight, Values, latent_parts
+from pcarann.uncertainty.novelty import Names, Sight, Values
 
 __all__ = ["View", "view_of"]
 
