@@ -101,7 +101,7 @@ def refine_scales(
     best = (round(objective.eta[0], DECIMALS), round(objective.eta[1], DECIMALS))
     # The scan has no third variable: its best point stands at the ridge that was given.
     factor = bounded_exp(round(objective.eta[2], DECIMALS)) if len(objective.eta) == 3 else 1.0
-    value = (loss.at_ridge(factor) if with_ridge else loss)(best)
+    value = (loss.at_ridge(factor) if with_ridge else loss).scan((best[0],), (best[1],))[best]
     if not value < start_loss:
         best, value, factor = (0.0, 0.0), start_loss, 1.0
     ridge = loss.ridge * factor if with_ridge else None

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -48,27 +48,26 @@ class Outside:
     certainty: Array
     """How certain it is that they are outside, from 0 to 1, (rows, 1)"""
 
-    def possible_error(self, here: Array, edge: Array, mirrored: Array, spread: Array) -> Array:
-        """δ, (rows, values), from û at x, x_c and x_m and the spread of the outputs, (1, values)."""
-        xp = place_of(here).xp
-        found = self.certainty * (xp.abs(here - edge) + xp.abs(edge - mirrored) / self.share + self.distance * spread)
-        # New in combination alone: inside in every respect that is known here, but for rounding.
-        found = xp.where(self.distance <= _ROUNDING, 0.0, found)
-        return xp.where(xp.isnan(found), math.inf, found)
-
     def in_block(self, here: slice, mean: Array, edge: Array, mirrored: Array, spread: Array) -> Array | None:
-        """δ of a block of all inputs, 0 for those inside; None where all are."""
+        """δ of a block of all inputs, from û at x, x_c and x_m and the spread of the outputs, (1, values).
+
+        It is 0 for inputs inside the data; None where all are.
+        """
         place = place_of(mean)
+        xp = place.xp
         mine = list(range(bisect_left(self.rows, here.start), bisect_left(self.rows, here.stop)))
         if not mine:
             return None
-        parts = {name: taken(getattr(self, name), mine) for name in ("share", "distance", "certainty")}
         local = [self.rows[i] - here.start for i in mine]
-        some = replace(self, **parts)
-        found = some.possible_error(taken(mean, local), taken(edge, mine), taken(mirrored, mine), spread)
+        parts = (self.share, self.distance, self.certainty, edge, mirrored)
+        share, distance, certainty, edge, mirrored = (taken(part, mine) for part in parts)
+        found = certainty * (xp.abs(taken(mean, local) - edge) + xp.abs(edge - mirrored) / share + distance * spread)
+        # New in combination alone: inside in every respect that is known here, but for rounding.
+        found = xp.where(distance <= _ROUNDING, 0.0, found)
+        found = xp.where(xp.isnan(found), math.inf, found)
         # Row i of what was found, or the row of zeros behind it.
         at = {row: i for i, row in enumerate(local)}
-        with_zeros = place.xp.concat([found, place.zeros(1, found.shape[1])], axis=0)
+        with_zeros = xp.concat([found, place.zeros(1, found.shape[1])], axis=0)
         return taken(with_zeros, [at.get(i, len(local)) for i in range(int(mean.shape[0]))])
 
 

@@ -206,9 +206,8 @@ class NoveltyTest:
         unit = max(self.farthest[0], self.floor) or 1.0
         residual = np.linalg.norm(seen.residual, axis=1) / unit
         distance = np.linalg.norm(seen.distance, axis=1) / (self.farthest[1] or 1.0)
-        return Novelty(
-            residual, distance, p_value, tuple(self.reason(seen, i, int(worst[i]), names) for i in range(len(worst)))
-        )
+        reasons = tuple(self.reason(seen, i, int(at), names) for i, at in enumerate(worst))
+        return Novelty(residual, distance, p_value, reasons)
 
     def p_values(self, seen: Sight) -> tuple[Values, np.ndarray[tuple[int, ...], np.dtype[np.int64]]]:
         """The p-value of each input, and the statistic that is farthest out."""
