@@ -68,9 +68,8 @@ class RandomFeatures:
         neurons, rows = self.weighting.neurons(self.layers.sizes, latents)
         inputs = self.weighting.weighted(latents).T
         for layer, weights in enumerate(self.hidden_weights()):
-            inputs = layer_output(
-                product_into(neurons[rows[layer], :], weights, inputs), self.anchors[layer], self.scales[layer]
-            )
+            projections = product_into(neurons[rows[layer], :], weights, inputs)
+            inputs = layer_output(projections, self.anchors[layer], self.scales[layer])
         return neurons.T
 
     def predictors(self, latents: Array) -> Array:

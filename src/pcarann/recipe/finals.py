@@ -119,7 +119,10 @@ class Race:
         self.running = [choice for choice, (lead, chance) in leads.items() if choice == leader or lead <= 2 * chance]
 
     def _winner(self) -> Choice:
-        winner, *others = (self.best(tier) for tier in _tiers(self.running))
+        # The plain ones, those of the search, and those with a symmetry, as far as there are any.
+        rank = {choice: 2 if choice.symmetry else 0 if choice.plain else 1 for choice in self.running}
+        tiers = [[choice for choice in self.running if rank[choice] == tier] for tier in range(3)]
+        winner, *others = (self.best(tier) for tier in tiers if tier)
         for other in others:
             lead, chance = self._lead(other, winner)
             if lead > chance:
@@ -130,10 +133,3 @@ class Race:
 def _standard_error(values: np.ndarray[Any, Any]) -> float:
     """Of the mean; 0 for one value alone."""
     return float(values.std()) / math.sqrt(max(1, values.size - 1))
-
-
-def _tiers(choices: list[Choice]) -> list[list[Choice]]:
-    """The plain ones, those of the search, and those with a symmetry, as far as there are any."""
-    rank = [2 if choice.symmetry else 0 if choice.plain else 1 for choice in choices]
-    tiers = [[choice for choice, at in zip(choices, rank, strict=True) if at == tier] for tier in range(3)]
-    return [tier for tier in tiers if tier]

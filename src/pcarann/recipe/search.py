@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from pcarann.backend.arrays import Array, Place, place_of, taken
+from pcarann.backend.arrays import Array, place_of, taken
 from pcarann.backend.concurrency import single_threaded
 from pcarann.backend.random import uniform
 from pcarann.latent.smoothing import Smoothing
@@ -211,7 +211,14 @@ class Search:
     def _has_time(self) -> bool:
         """Whether a trial as slow as the slowest so far would end in time."""
         if not self._slowest and math.isfinite(self.budget):
-            once = _eigenvalue_seconds(len(self.rows[0][0]), place_of(self.inputs))
+            # Before the first trial: what eigenvalues take, foreseen from those of a small matrix.
+            place, size = place_of(self.inputs), len(self.rows[0][0])
+            few = min(size, _PROBE_SIZE)
+            matrix = uniform((few, few), seed=0, stream=(0,), place=place)
+            begun = time.perf_counter()
+            place.xp.linalg.eigh(matrix + matrix.T)
+            place.wait()
+            once = (time.perf_counter() - begun) * (size / few) ** 3
             self._slowest = len(self.rows) * _LENGTHS_TRIED * once
         return time.perf_counter() - self.begun + self._slowest <= self.budget
 
@@ -236,16 +243,6 @@ class Search:
             at = following
         error, ridge = judged(at)
         return replace(choice, length=LENGTHS[at], ridge=ridge), error
-
-
-def _eigenvalue_seconds(size: int, place: Place) -> float:
-    """What the eigenvalues of a matrix of this size take, foreseen from those of a small one."""
-    few = min(size, _PROBE_SIZE)
-    matrix = uniform((few, few), seed=0, stream=(0,), place=place)
-    begun = time.perf_counter()
-    place.xp.linalg.eigh(matrix + matrix.T)
-    place.wait()
-    return (time.perf_counter() - begun) * (size / few) ** 3
 
 
 def _improve_power(state: Search) -> None:

@@ -84,7 +84,11 @@ class Symmetry:
         generators = []
         for direction in axes:
             steps = dict(direction) if isinstance(direction, Mapping) else {direction: 1}
-            move = _Shift(_checked_axes(tuple(steps)), _checked_steps(steps, stride), closed)
+            checked = _checked_axes(tuple(steps))
+            for axis, step in steps.items():
+                if not isinstance(step, Integral) or isinstance(step, bool) or not step:
+                    raise ValueError(f"The step along axis {axis} must be a whole number other than 0, got {step!r}.")
+            move = _Shift(checked, tuple(stride * int(step) for step in steps.values()), closed)
             options = f", {stride=}" * (stride != 1) + f", {closed=}" * closed
             name = f"Symmetry.shifts({direction!r}{options})"
             generators.append(Generator(name, move, move, move.axes, steps=True))
@@ -245,10 +249,3 @@ def _checked_axes(axes: tuple[Any, ...]) -> tuple[int, ...]:
     if len(set(axes)) != len(axes):
         raise ValueError(f"Axes must differ from each other, got {axes}.")
     return tuple(int(axis) for axis in axes)
-
-
-def _checked_steps(steps: Mapping[int, int], stride: int) -> tuple[int, ...]:
-    for axis, step in steps.items():
-        if not isinstance(step, Integral) or isinstance(step, bool) or not step:
-            raise ValueError(f"The step along axis {axis} must be a whole number other than 0, got {step!r}.")
-    return tuple(stride * int(step) for step in steps.values())

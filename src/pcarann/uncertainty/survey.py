@@ -1,8 +1,4 @@
-"""What the training inputs look like, so that others can be compared with them: the test of novelty, and the edge.
-
-The reference of the novelty is what the input PCA says of samples that it has not seen: those of the validation part,
-and folds that were left out of it (`crossfit`) where these are few or none.
-"""
+"""What the training inputs look like, so that others can be compared with them: the test of novelty, and the edge."""
 
 from __future__ import annotations
 
