@@ -70,9 +70,6 @@ class Samples:
     together: int = 1
     """So many samples in a row belong together, as the snapshots of a trajectory do"""
 
-    def __len__(self) -> int:
-        return int(self.inputs.shape[0])
-
 
 @dataclass(frozen=True)
 class _Encoded:
@@ -185,7 +182,7 @@ def _encode(settings: Settings, samples: Samples, group: Group | None, tick: Tic
 
 def _order(settings: Settings, samples: Samples) -> Order:
     """Inner samples first where the scales are refined: asked for, meaningful, and with samples enough."""
-    count = len(samples)
+    count = int(samples.inputs.shape[0])
     if settings.refines and count >= _FEWEST_TO_REFINE:
         return Order.split(count, settings.seed, samples.together)
     if settings.refines:

@@ -89,8 +89,7 @@ class KernelTrial:
             cross = matern52(across + 0.0, length * unit) + linear_across
             for i, found in enumerate(_all_ridges(gram, cross, fold.y, 1.0)):
                 errors[i] += fold.error(found) / len(self.folds)
-        i = min(range(len(errors)), key=errors.__getitem__)
-        return errors[i], RIDGES[i]
+        return min(zip(errors, RIDGES, strict=True))
 
 
 def random_trial(folds: list[Fold], choice: Choice, seed: int) -> tuple[Choice, float]:
@@ -106,8 +105,8 @@ def random_trial(folds: list[Fold], choice: Choice, seed: int) -> tuple[Choice, 
         unit = float(place_of(H).xp.sum(H**2)) / int(H.shape[0]) or 1.0
         for i, found in enumerate(_all_ridges(H @ H.T, features(held) @ H.T, fold.y, unit)):
             errors[i] += fold.error(found) / len(folds)
-    i = min(range(len(errors)), key=errors.__getitem__)
-    return replace(choice, ridge=unit * RIDGES[i]), errors[i]
+    error, ridge = min(zip(errors, RIDGES, strict=True))
+    return replace(choice, ridge=unit * ridge), error
 
 
 def _all_ridges(gram: Array, cross: Array, y: Array, unit: float) -> list[Array]:

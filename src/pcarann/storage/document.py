@@ -17,7 +17,6 @@ import numpy as np
 
 from pcarann.backend.arrays import to_host
 from pcarann.ensemble.maps import KernelMap
-from pcarann.ensemble.mean_and_spread import Ensemble
 from pcarann.features.kernel import KernelFeatures
 from pcarann.features.random_layers import RandomFeatures
 from pcarann.fitted import Fitted
@@ -39,11 +38,14 @@ def described(fitted: Fitted, parameters: Mapping[str, Any]) -> tuple[Document, 
     tensors: Tensors = {"coefficients": np.stack([to_host(m.coefficients) for m in members])}
     found = {"x": fitted.x, "y": fitted.y, "weights": fitted.weights}
     tensors |= {name: to_host(array) for name, array in found.items() if array is not None}
+    pcas = {"input": fitted.ensemble.input_pca, "output": fitted.ensemble.output_pca}
+    for side, pca in pcas.items():
+        _add(tensors, side, pca, "mean", "modes", "singular_values", "weights")
     document = {
         "format": FORMAT_VERSION,
         "version": __version__,
         "parameters": _parameters(parameters, fitted),
-        "pcas": _pcas(fitted.ensemble, tensors),
+        "pcas": {side: {"grid": pca.grid, "energy": pca.energy} for side, pca in pcas.items()},
         "map": _map(fitted, tensors),
         "symmetry": _symmetry(parameters["symmetry"], fitted, tensors),
         "smoothing": (fitted.smoothing.width, fitted.smoothing.periodic),
@@ -97,13 +99,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Real):  # fractions and NumPy's numbers among them
         return int(value) if isinstance(value, Integral) else float(value)
     return value
-
-
-def _pcas(ensemble: Ensemble, tensors: Tensors) -> dict[str, Any]:
-    pcas = {"input": ensemble.input_pca, "output": ensemble.output_pca}
-    for side, pca in pcas.items():
-        _add(tensors, side, pca, "mean", "modes", "singular_values", "weights")
-    return {side: {"grid": pca.grid, "energy": pca.energy} for side, pca in pcas.items()}
 
 
 def _map(fitted: Fitted, tensors: Tensors) -> dict[str, Any]:

@@ -107,7 +107,11 @@ class Edge:
         """Compare these of the encoded inputs, which have p-values, with what lies inside."""
         xp = ensemble.place.xp
         x, missed = [taken(part, rows) for part in orbit], taken(residual[:, None], rows)
-        inside = [self._inside(part) for part in self._clipped(ensemble, taken(inputs, rows), x)]
+        clipped = x
+        if self.columns is not None and len(orbit) == 1:  # columns go back into their ranges
+            low, high = self.columns
+            clipped = [ensemble.encode(xp.minimum(xp.maximum(taken(inputs, rows), low), high))]
+        inside = [self._inside(part) for part in clipped]
         steps = [a - b for a, b in zip(x, inside, strict=True)]
         room = _MIRRORED * 0.5 * (self.high - self.low)
         # The longest share of the way for which no coordinate goes further inside than there is room.
@@ -126,13 +130,6 @@ class Edge:
         if group is not None:  # the same wherever a symmetry moves it; what moves with a sign has none as a square
             squares = sum(xp.abs(group.move_outputs(squares, g)) for g in ensemble.averaged) / len(ensemble.averaged)
         return xp.sqrt(squares)
-
-    def _clipped(self, ensemble: Ensemble, inputs: Array, orbit: list[Array]) -> list[Array]:
-        """The latents of inputs whose columns are taken back into their ranges."""
-        if self.columns is None or len(orbit) > 1:
-            return orbit
-        xp = ensemble.place.xp
-        return [ensemble.encode(xp.minimum(xp.maximum(inputs, self.columns[0]), self.columns[1]))]
 
     def _inside(self, x: Array) -> Array:
         xp = place_of(x).xp
