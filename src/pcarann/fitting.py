@@ -70,9 +70,6 @@ class Samples:
     together: int = 1
     """So many samples in a row belong together, as the snapshots of a trajectory do"""
 
-    def __len__(self) -> int:
-        return int(self.inputs.shape[0])
-
 
 @dataclass(frozen=True)
 class _Encoded:
@@ -118,9 +115,7 @@ def train(settings: Settings, samples: Samples, tick: Tick) -> Fitted:
     view = view_of(pca, encoded.channels, folds, samples.names, samples.inputs)
     novelty_test, edge = survey(view, pca, rows, samples.inputs, folds)
     clock.lap("novelty")
-    averaged = (
-        (0,) if group is None or settings.symmetry is None else group.subset(settings.symmetry.n_predict, settings.seed)
-    )
+    averaged = group.subset(settings.symmetry.n_predict, settings.seed) if group and settings.symmetry else (0,)
     return Fitted(
         Ensemble(*encoded.pcas, members, group, averaged),
         rows.x,
@@ -149,19 +144,15 @@ def _encode(settings: Settings, samples: Samples, group: Group | None, tick: Tic
     """Fit the PCAs of both sides, to the inner samples where scales are refined, and encode all samples."""
     place, grids = place_of(samples.inputs), samples.grids
     order = _order(settings, samples)
-    weights = [
-        check_weights(settings.fields.quadrature[side], f"fields.quadrature[{side}]", grids[side], place)
-        for side in (0, 1)
-    ]
+    given = settings.fields.quadrature
+    weights = [check_weights(given[i], f"fields.quadrature[{i}]", grids[i], place) for i in (0, 1)]
     own_units = False
     if weights[0] is None:
         weights[0] = column_weights(samples.inputs, samples.outputs, grids[0])
         own_units = weights[0] is not None
         clock.lap("units")
     channels = _channel_count(grids[0], settings.fields.smoothing) if settings.fields.channels else 1
-    elements: tuple[int, ...] = (0,)
-    if group is not None and settings.symmetry is not None:
-        elements = group.subset(settings.symmetry.n_fit, settings.seed)
+    elements = group.subset(settings.symmetry.n_fit, settings.seed) if group and settings.symmetry else (0,)
     copies = [Copies(group, elements, settings.seed, side) for side in (0, 1)]
     complaints: list[str] = []
     watched: list[Watched] = []
@@ -191,7 +182,7 @@ def _encode(settings: Settings, samples: Samples, group: Group | None, tick: Tic
 
 def _order(settings: Settings, samples: Samples) -> Order:
     """Inner samples first where the scales are refined: asked for, meaningful, and with samples enough."""
-    count = len(samples)
+    count = int(samples.inputs.shape[0])
     if settings.refines and count >= _FEWEST_TO_REFINE:
         return Order.split(count, settings.seed, samples.together)
     if settings.refines:

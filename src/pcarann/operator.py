@@ -231,14 +231,13 @@ class PCARaNN(FittedAttributes, Surrogate):
     def novelty(self, X: Array) -> Novelty:
         """How far inputs lie from the training data: for each a p-value, small where it is new, and the reason."""
         fitted = self._require_fitted()
-        found = fitted.novelty(fitted.look(fitted.checked(X)))
+        found: Novelty | None = fitted.novelty(fitted.look(fitted.checked(X)))
         if found is None:
             raise ValueError(
                 "This model was saved by an older pcarann, which did not keep what novelty needs: fit again."
             )
-        numbers = (found.residual, found.distance, found.p_value)
-        residual, distance, p_value = (place_of(X).put(part) for part in numbers)
-        return Novelty(residual, distance, p_value, found.reasons)
+        numbers = ("residual", "distance", "p_value")
+        return replace(found, **{name: place_of(X).put(getattr(found, name)) for name in numbers})
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

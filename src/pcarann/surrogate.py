@@ -21,7 +21,7 @@ from pcarann.backend.arrays import Array, place_of, to_host
 from pcarann.backend.locking import writing
 from pcarann.options import with_option
 from pcarann.storage.container import write
-from pcarann.uncertainty.bands import Band, Block, Spread, Surrogated, band, calibration_of, gathered
+from pcarann.uncertainty.bands import Band, Block, Spread, band, calibration_of, gathered
 from pcarann.uncertainty.conformal import Calibration, Method, check_level
 from pcarann.validation import check_fields, check_pair_lengths, required
 
@@ -33,8 +33,12 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     @abstractmethod
-    def fitted_(self) -> Surrogated:
-        """What the surrogate is at this moment; an AttributeError before `fit`."""
+    def fitted_(self) -> Any:
+        """What the surrogate is at this moment; an AttributeError before `fit`.
+
+        A record that has, as `pcarann.fitted.Fitted` has them, `place`, `output_grid`, `output_size`, `state`,
+        `calibration`, `calibrated`, and the ways `outputs` and `handed` between the units inside and the user's.
+        """
 
     @abstractmethod
     def _blocks(self, X: Array, fitted: Any) -> tuple[int, Iterable[Block]]:
@@ -132,18 +136,18 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _mean(self, X: Array, fitted: Any) -> Array:
         return self._spread(X, fitted).mean
 
-    def _spread(self, X: Array, fitted: Surrogated) -> Spread:
+    def _spread(self, X: Array, fitted: Any) -> Spread:
         samples, blocks = self._blocks(X, fitted)
         return gathered(blocks, samples, math.prod(fitted.output_grid), fitted.place)
 
 
-def checked_outputs(y: Any, fitted: Surrogated) -> Array:
+def checked_outputs(y: Any, fitted: Any) -> Array:
     """True outputs of a user in the units inside, (samples, values), or a refusal."""
     grid = fitted.output_grid
     return fitted.outputs(check_fields(required(y), "y", fitted.place, grid=grid, scalar=not grid)[0])
 
 
-def _handed(X: Array, fitted: Surrogated, fields: Array) -> Array:
+def _handed(X: Array, fitted: Any, fields: Array) -> Array:
     """(samples, values) outputs on their grid and in their unit, as the kind of array that the user handed in."""
     place = place_of(X)
     fields = place.put(fitted.handed(fields))

@@ -31,13 +31,7 @@ __all__ = [
 
 
 def check_fields(
-    value: Any,
-    name: str,
-    place: Place,
-    *,
-    grid: tuple[int, ...] | None = None,
-    scalar: bool = False,
-    least: int = 1,
+    value: Any, name: str, place: Place, *, grid: tuple[int, ...] | None = None, scalar: bool = False, least: int = 1
 ) -> tuple[Array, tuple[int, ...]]:
     """Return the fields as a float64 (samples, values) matrix at `place`, and the shape of one field.
 
@@ -55,7 +49,10 @@ def check_fields(
     if not math.prod(shape[1:]):
         raise ValueError(f"{name}: 0 feature(s) (shape={shape}) while a minimum of 1 is required.")
     if grid is not None and shape[1:] != grid:
-        raise ValueError(_grid_message(name, shape[1:], grid))
+        if len(grid) == len(shape) - 1 == 1 and name == "X":
+            raise ValueError(f"X has {shape[1]} features, but PCARaNN is expecting {grid[0]} features as input.")
+        wanted = f"PCARaNN is expecting {grid}: are inputs and outputs swapped?"
+        raise ValueError(f"{name} has fields of shape {shape[1:]}, but {wanted}")
     matrix = place.xp.reshape(place.put(array), (shape[0], -1))
     _refuse_nonfinite(matrix, name, place)
     return matrix, shape[1:]
@@ -156,13 +153,11 @@ def _numeric(value: Any, name: str) -> Array:
     if hasattr(value, "tocsr"):
         raise TypeError(f"{name} is a sparse matrix, but dense data is required: use {name}.toarray().")
     array = value if compat.is_array_api_obj(value) else np.asarray(value)
-    if not isinstance(array, np.ndarray):
-        xp = compat.array_namespace(array)
-        if xp.isdtype(array.dtype, "complex floating"):
-            raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}.")
-        return array
-    if array.dtype.kind == "c":
+    known = isinstance(array, np.ndarray)
+    if array.dtype.kind == "c" if known else compat.array_namespace(array).isdtype(array.dtype, "complex floating"):
         raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}.")
+    if not known:
+        return array
     if array.dtype.kind == "O" and array.ndim <= 2:
         # Tables of mixed columns arrive as objects; anything in them that is no number raises here.
         return array.astype(np.float64)
@@ -179,12 +174,6 @@ def _refuse_nonfinite(matrix: Array, name: str, place: Place) -> None:
     count = int(xp.sum(xp.astype(~finite, xp.int64)))
     first = int(xp.argmin(xp.astype(xp.all(finite, axis=1), xp.int64)))
     raise ValueError(f"{name} contains NaN or infinity: {count} value(s), the first in sample {first}.")
-
-
-def _grid_message(name: str, found: tuple[int, ...], wanted: tuple[int, ...]) -> str:
-    if len(found) == len(wanted) == 1 and name == "X":
-        return f"X has {found[0]} features, but PCARaNN is expecting {wanted[0]} features as input."
-    return f"{name} has fields of shape {found}, but PCARaNN is expecting {wanted}: are inputs and outputs swapped?"
 
 
 def _component(value: Any) -> int | float:

@@ -70,11 +70,27 @@ class KernelFeatures:
     @cached_property
     def lower(self) -> Array:
         """L, (landmarks, landmarks)"""
-        return _factor(matern52(squared_distances(self.landmarks, self.landmarks), self.length))
+        gram = matern52(squared_distances(self.landmarks, self.landmarks), self.length)
+        # With the least jitter that lets it be factored: the rounding of the factorisation itself, which would
+        # otherwise fail where landmarks coincide.
+        identity = place_of(gram).eye(int(gram.shape[0]))
+        jitter = 4 * int(gram.shape[0]) * _EPS
+        while jitter < 1.0:
+            lower = cholesky(gram + jitter * identity)
+            if lower is not None:
+                return lower
+            jitter *= 10
+        raise ValueError(
+            "the kernel of the input latents is not finite: are the inputs far above 1e100, or the length 0?"
+        )
 
     def __call__(self, latents: Array) -> Array:
         """Return φ of (samples, latent) rows, the linear term behind it, as (samples, features)."""
-        return self._beside(solve_lower(self.lower, self._values(latents)), latents)
+        squared = squared_distances(self.landmarks, self.weighting.weighted(latents))
+        features = solve_lower(self.lower, matern52(squared, self.length))
+        if self.weighting.linear is None:
+            return features.T
+        return place_of(latents).xp.concat([features, (latents * self.weighting.linear).T], axis=0).T
 
     def predictors(self, latents: Array) -> Array:
         """Return what predictions are combinations of, (samples, terms): g, the polynomial's terms, the linear term.
@@ -88,9 +104,8 @@ class KernelFeatures:
         near = place.xp.mean(squared, axis=1)[:, None] < 1.0
         terms = place.xp.concat([place.zeros(x.shape[0], 1) + 1.0, place.xp.sum(x**2, axis=1)[:, None], x], axis=1)
         parts = [_matern52_rest(squared, near), place.xp.where(near, terms, 0.0)]
-        return place.xp.concat(
-            parts if self.weighting.linear is None else [*parts, latents * self.weighting.linear], axis=1
-        )
+        parts += [] if self.weighting.linear is None else [latents * self.weighting.linear]
+        return place.xp.concat(parts, axis=1)
 
     def coefficients(self, readout: Array) -> Array:
         """Of the predictors, for a readout V of φ: α, those of the polynomial, the linear term's rows as they are."""
@@ -118,14 +133,6 @@ class KernelFeatures:
         """The number of predictors."""
         return self.count + 2 + int(self.landmarks.shape[1])
 
-    def _values(self, latents: Array) -> Array:
-        return matern52(squared_distances(self.landmarks, self.weighting.weighted(latents)), self.length)
-
-    def _beside(self, features: Array, latents: Array) -> Array:
-        if self.weighting.linear is None:
-            return features.T
-        return place_of(latents).xp.concat([features, (latents * self.weighting.linear).T], axis=0).T
-
     @property
     def count(self) -> int:
         """The number of features, p."""
@@ -146,19 +153,6 @@ def landmark_features(
     rows = sorted(permutation(int(x.shape[0]), seed=seed, stream=(member, _STREAM))[:count])
     weighted = weighting.weighted(x)
     return KernelFeatures(member, tuple(rows), taken(weighted, rows), length * median_distance(weighted), weighting)
-
-
-def _factor(gram: Array) -> Array:
-    """L of k(Z, Z) plus the least jitter that lets it be factored."""
-    place, count = place_of(gram), int(gram.shape[0])
-    # The rounding of the factorisation itself; landmarks that coincide would otherwise make it fail.
-    jitter = 4 * count * _EPS
-    while jitter < 1.0:
-        lower = cholesky(gram + jitter * place.eye(count))
-        if lower is not None:
-            return lower
-        jitter *= 10
-    raise ValueError("the kernel of the input latents is not finite: are the inputs far above 1e100, or the length 0?")
 
 
 def choose_length(x: Array, y: Array, weighting: Weighting, ridge: float | None = None) -> tuple[float, float, float]:
@@ -209,14 +203,14 @@ def _matern52_rest(squares: Array, near: Array) -> Array:
     place = place_of(squares)
     xp = place.xp
     root = xp.sqrt(squares)
+    whole = (1.0 + root + squares / 3.0) * xp.exp(-root)
     if place.on_host and not bool(xp.any(near)):
-        return (1.0 + root + squares / 3.0) * xp.exp(-root)
+        return whole
     # The series is exact to rounding up to s = ½, where the difference k − 1 + s²/6 has lost three digits.
     series: Array = 0.0
     for coefficient in reversed(_REST):
         series = series * root + coefficient
     series *= squares * squares
-    whole = (1.0 + root + squares / 3.0) * xp.exp(-root)
     rest = xp.where(root < 0.5, series, whole - 1.0 + squares / 6.0)
     return xp.where(near, rest, whole)
 

@@ -6,11 +6,8 @@ The weights are uniform in [−1, 1]. Each neuron's shift c is a quantile of its
 samples, at a level drawn once, uniform in [0.1, 0.9], so that every neuron bends where there are data.
 Both layers feed the readout: the second does not hide the first (the paper's skip connection).
 
-Two options go past the paper. Relevance weights w multiply the latents on their way into the first layer, since
-isotropic weights W⁽¹⁾ spend themselves on coordinates that do not matter; and a linear term hands the latents
-themselves to the readout, each in units of its spread s, so that linear physics costs no neurons:
-
-    h = (h⁽¹⁾(w ⊙ x), h⁽²⁾, x / s).
+Two options go past the paper (`pcarann.latent.weighting`): relevance weights w on the way into the first layer, and a
+linear term, with which linear physics costs no neurons: h = (h⁽¹⁾(w ⊙ x), h⁽²⁾, x / s).
 
 In memory a neuron's values over all samples are contiguous, because they are sorted for its quantile: matrices of
 features are made as (neurons, samples) and handed out transposed.
@@ -27,7 +24,7 @@ from pcarann.latent.weighting import Weighting
 
 __all__ = ["MOST_JUDGED", "HiddenLayers", "RandomFeatures", "anchor_features", "layer_output"]
 
-LOWEST_LEVEL, HIGHEST_LEVEL = 0.1, 0.9
+LEVELS = (0.1, 0.9)
 MOST_JUDGED = 100
 """Samples, at most, on which the fit of one member is judged"""
 _BLOCK = 1 << 17  # numbers at a time on a CPU while a neuron's values are sorted and bent: they stay in the cache
@@ -49,15 +46,8 @@ class HiddenLayers:
 
     def levels(self, layer: int, place: Place) -> Array:
         """Quantile levels of layer 1 or 2, (width,), uniform in [0.1, 0.9]."""
-        shape = (self.sizes[layer],)
-        return uniform(
-            shape,
-            seed=self.seed,
-            stream=(self.member, -layer),
-            place=place,
-            low=LOWEST_LEVEL,
-            high=HIGHEST_LEVEL,
-        )
+        stream, (low, high) = (self.member, -layer), LEVELS
+        return uniform((self.sizes[layer],), seed=self.seed, stream=stream, place=place, low=low, high=high)
 
 
 @dataclass(frozen=True)
@@ -78,9 +68,8 @@ class RandomFeatures:
         neurons, rows = self.weighting.neurons(self.layers.sizes, latents)
         inputs = self.weighting.weighted(latents).T
         for layer, weights in enumerate(self.hidden_weights()):
-            inputs = layer_output(
-                product_into(neurons[rows[layer], :], weights, inputs), self.anchors[layer], self.scales[layer]
-            )
+            projections = product_into(neurons[rows[layer], :], weights, inputs)
+            inputs = layer_output(projections, self.anchors[layer], self.scales[layer])
         return neurons.T
 
     def predictors(self, latents: Array) -> Array:

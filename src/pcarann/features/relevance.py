@@ -28,9 +28,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pcarann.backend.arrays import Array, place_of
+from pcarann.backend.arrays import Array, place_of, taken
 from pcarann.backend.random import spread
 from pcarann.features.kernel import choose_length, matern52, median_distance, squared_distances
+from pcarann.latent.channels import latent_parts
 from pcarann.latent.rows import TrainingRows
 from pcarann.latent.weighting import Weighting
 
@@ -52,27 +53,20 @@ def weighting_of(rows: TrainingRows, wanted: Any, *, linear: bool, sizes: Callab
     `wanted` is a power, "learned", "channels" (of which `sizes` gives the latents), or an array.
     """
     x, _ = rows.inner
-    beside = whitening(x) if linear else None
+    latents, beside = int(x.shape[1]), whitening(x) if linear else None
+    if isinstance(wanted, float):
+        return Weighting(power_weights(x, wanted) if wanted else None, beside)
     if not isinstance(wanted, str):
-        return Weighting(_given(wanted, x), beside)
+        if wanted.shape not in ((latents,), (latents, latents)):
+            fits = f"({latents},) or ({latents}, {latents}) fits"
+            raise ValueError(f"relevance has shape {wanted.shape}, but the inputs have {latents} latents: {fits}.")
+        return Weighting(place_of(x).put(wanted.copy()), beside)
     learned_from = rows.some_inner(_ROWS)
     if wanted == "channels":
         return Weighting(channel_weights(*learned_from, sizes=sizes()), beside)
     metric = power_weights(learned_from[0], 0.0)
     length, ridge, _ = choose_length(*learned_from, Weighting(metric))
     return Weighting(learned_metric(*learned_from, metric, length=length, ridge=ridge), beside)
-
-
-def _given(wanted: Any, x: Array) -> Array | None:
-    """Weights by a power, or those of an array."""
-    if isinstance(wanted, float):
-        return power_weights(x, wanted) if wanted else None
-    if wanted.shape not in ((x.shape[1],), (x.shape[1], x.shape[1])):
-        raise ValueError(
-            f"relevance has shape {wanted.shape}, but the inputs have {x.shape[1]} latents: "
-            f"({x.shape[1]},) or ({x.shape[1]}, {x.shape[1]}) fits."
-        )
-    return place_of(x).put(wanted.copy())
 
 
 def power_weights(x: Array, power: float) -> Array:
@@ -99,11 +93,11 @@ def learned_metric(
     """
     place = place_of(x)
     xp = place.xp
-    z = x * metric if metric.ndim == 1 else x @ metric
+    z = Weighting(metric).weighted(x)
     unit = length * median_distance(z)
     squared = squared_distances(z, z)
     points = spread(int(z.shape[0]), _POINTS)
-    slopes = _slope(place.xp.stack([squared[i, :] for i in points]), unit)
+    slopes = _slope(taken(squared, points), unit)
     gram = matern52(squared, unit)
     gram += max(ridge, _LEAST_RIDGE * int(z.shape[0])) * place.eye(int(z.shape[0]))
     coefficients = xp.linalg.solve(gram, y[:, : min(_OUTPUTS, int(y.shape[1]))])
@@ -112,10 +106,7 @@ def learned_metric(
         row = slopes[at, :]
         gradient = z[i, :][:, None] * (row @ coefficients)[None, :] - (z * row[:, None]).T @ coefficients
         outer += gradient @ gradient.T
-    if metric.ndim == 1:
-        outer = outer * metric[:, None] * metric[None, :]
-    else:
-        outer = metric @ outer @ metric.T
+    outer = outer * metric[:, None] * metric[None, :] if metric.ndim == 1 else metric @ outer @ metric.T
     if diagonal:
         weights = xp.linalg.diagonal(outer) ** power
         return weights / (float(xp.max(weights)) or 1.0)
@@ -127,8 +118,7 @@ def channel_weights(x: Array, y: Array, *, sizes: Sequence[int]) -> Array:
     """Return weights of the latents, (latent,), one value a channel, for channels of so many latents."""
     place = place_of(x)
     xp = place.xp
-    ends = [sum(sizes[: c + 1]) for c in range(len(sizes))]
-    parts = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+    parts = latent_parts(sizes)
     weights = place.zeros(int(x.shape[1]))
     for part in parts:
         weights[part] = 1.0 / (math.sqrt(float(xp.sum(xp.mean(x[:, part] ** 2, axis=0)))) or 1.0)

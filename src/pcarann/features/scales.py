@@ -35,15 +35,7 @@ _PILOT_ROWS = 2048
 _HUGE = 1e300  # energy beyond which every clipping holds
 
 
-def energy_matched_scale(
-    input_energy: float,
-    target_energy: float | None,
-    *,
-    width: int,
-    share: float,
-    floor: float = FLOOR,
-    ceiling: float = CEILING,
-) -> float:
+def energy_matched_scale(input_energy: float, target_energy: float | None, *, width: int, share: float) -> float:
     """Scale at which a layer's features carry a share of the target energy.
 
     For small arguments tanh z ≈ z, and E[W²] = 1/3, so the layer's energy is r² n S_X / 3. Setting it to γ S_Y
@@ -57,7 +49,7 @@ def energy_matched_scale(
     """
     if not input_energy > 0:
         return 1.0
-    lowest, highest = floor**2 / width, ceiling**2
+    lowest, highest = FLOOR**2 / width, CEILING**2
     # The paper's order of clipping, max{min, min{var, max}}: the floor wins where the two cross.
     wanted = math.sqrt(lowest * highest) if target_energy is None else share * target_energy / width
     per_neuron = max(min(wanted, highest), lowest)

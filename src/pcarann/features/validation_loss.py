@@ -90,7 +90,10 @@ class ValidationLoss:
         def along_second(eta1: float) -> list[float]:
             h1 = tanh_inplace(self.projections * self._scale(0, eta1))
             z2 = h1 @ self.weights.T - self.anchors
-            shared = self._shared_gram(h1)
+            shared = None  # products with the inner rows, as far as they do not depend on η₂; in the dual alone
+            if self._layers[-1].stop > self.n_inner:
+                shared = self._products(h1)
+                shared = shared if self.linear is None else shared + self._products(self.linear)
             return [self._scan_loss(h1, tanh_inplace(z2 * self._scale(1, eta2)), shared) for eta2 in second]
 
         bytes_each = 4 * 8 * self.projections.shape[0] * (self.projections.shape[1] + self.anchors.shape[0])
@@ -145,11 +148,8 @@ class ValidationLoss:
         """Columns of the features: h⁽¹⁾, h⁽²⁾, linear term."""
         n1 = int(self.projections.shape[1])
         both = n1 + int(self.anchors.shape[0])
-        return slice(0, n1), slice(n1, both), slice(both, both + self._n_linear)
-
-    @property
-    def _n_linear(self) -> int:
-        return 0 if self.linear is None else int(self.linear.shape[1])
+        n_linear = 0 if self.linear is None else int(self.linear.shape[1])
+        return slice(0, n1), slice(n1, both), slice(both, both + n_linear)
 
     def _over_rows(self, function: Callable[[slice], Result]) -> Iterator[Result]:
         """Yield function(rows) for blocks of rows, several at a time on a CPU; all rows at once on a GPU."""
@@ -158,20 +158,8 @@ class ValidationLoss:
         size = max(1, _BLOCK // width) if place.on_host else samples
         return concurrently(function, cuts(samples, size), place=place, bytes_each=4 * 8 * size * width)
 
-    def _beside(self, h1: Array, h2: Array) -> Array:
-        """All features, (samples, features)."""
-        parts = [h1, h2] if self.linear is None else [h1, h2, self.linear]
-        return place_of(h1).xp.concat(parts, axis=1)
-
     def _scale(self, layer: int, eta: float) -> float:
         return self.scales[layer] * bounded_exp(eta)
-
-    def _shared_gram(self, h1: Array) -> Array | None:
-        """Products of all rows with the inner ones, as far as they do not depend on η₂; None in the primal."""
-        if self._layers[-1].stop <= self.n_inner:
-            return None
-        shared = self._products(h1)
-        return shared if self.linear is None else shared + self._products(self.linear)
 
     def _products(self, rows: Array) -> Array:
         """Products of all rows with the inner ones; those among the inner ones are symmetric, half the work."""
@@ -188,12 +176,8 @@ class ValidationLoss:
             if factor is not None:
                 prediction = products[n:, :] @ factor.solve(self.targets[:n, :])
                 return self._mean_square(prediction - self.targets[n:, :])
-        return self._loss(self._beside(h1, h2))
-
-    def _loss(self, features: Array) -> float:
-        n = self.n_inner
-        H, H_val = features[:n, :], features[n:, :]
-        prediction = H_val @ ridge_readout(H, self.targets[:n, :], self.ridge)
+        features = place_of(h1).xp.concat([h1, h2] if self.linear is None else [h1, h2, self.linear], axis=1)
+        prediction = features[n:, :] @ ridge_readout(features[:n, :], self.targets[:n, :], self.ridge)
         return self._mean_square(prediction - self.targets[n:, :])
 
     def _loss_and_gradient(self, features: Array) -> tuple[float, tuple[Array, Array], float]:
@@ -227,8 +211,7 @@ class ValidationLoss:
     def _from_readout(self, features: Array) -> _Errors:
         n = self.n_inner
         xp = place_of(features).xp
-        H, H_val = features[:n, :], features[n:, :]
-        Y = self.targets[:n, :]
+        H, H_val, Y = features[:n, :], features[n:, :], self.targets[:n, :]
         factor = factorise(H, self.ridge)
         A = factor.readout(H, Y)
         E = H_val @ A - self.targets[n:, :]

@@ -11,12 +11,14 @@ orthogonal: together they are a PCA like any other.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 from pcarann.backend.arrays import Array, place_of, to_host
 from pcarann.latent.pca import PCA, fit_pca
 
-__all__ = ["channel_of", "channel_sizes", "fit_channels"]
+__all__ = ["channel_of", "channel_sizes", "fit_channels", "latent_parts"]
 
 
 def fit_channels(
@@ -37,18 +39,15 @@ def fit_channels(
     place = place_of(fields)
     xp = place.xp
     size = int(fields.shape[1]) // channels
-    parts = [slice(c * size, (c + 1) * size) for c in range(channels)]
-    pcas, latents = [], []
+    pcas, latents, parts = [], [], latent_parts([size] * channels)
     for part in parts:
         mine = None if weights is None else weights[part]
         pca, codes = fit_pca(fields[:, part], n_components, grid=(size,), weights=mine, **options)
         pcas.append(pca)
         latents.append(codes)
     modes = place.zeros(sum(pca.n_components for pca in pcas), int(fields.shape[1]))
-    row = 0
-    for pca, part in zip(pcas, parts, strict=True):
-        modes[row : row + pca.n_components, part] = pca.modes
-        row += pca.n_components
+    for pca, rows, part in zip(pcas, latent_parts([pca.n_components for pca in pcas]), parts, strict=True):
+        modes[rows, part] = pca.modes
     whole = PCA(
         mean=xp.concat([pca.mean for pca in pcas]),
         modes=modes,
@@ -58,6 +57,15 @@ def fit_channels(
         weights=weights,
     )
     return whole, xp.concat(latents, axis=1)
+
+
+def latent_parts(sizes: Sequence[int]) -> list[slice]:
+    """The latents of each channel, for channels of so many latents.
+
+    >>> latent_parts([2, 3])
+    [slice(0, 2, None), slice(2, 5, None)]
+    """
+    return [slice(end - size, end) for end, size in zip(accumulate(sizes), sizes, strict=True)]
 
 
 def channel_sizes(pca: PCA) -> list[int]:

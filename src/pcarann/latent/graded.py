@@ -64,8 +64,9 @@ def _staged_modes(remainder: Array, start: Array) -> tuple[Array, Array]:
             start = uniform(size, seed=0, stream=(found.shape[1],), place=place, low=-1.0)
         elif samples <= values:
             start = remainder.T @ start
-        U, sizes, V = _rayleigh_ritz(remainder, _iterated(remainder, start, found))
-        host = to_host(sizes)
+        basis = _iterated(remainder, start, found)
+        U, sizes, right = place.xp.linalg.svd(remainder @ basis, full_matrices=False)  # Rayleigh–Ritz
+        V, host = basis @ right.T, to_host(sizes)
         if not np.isfinite(host).all():
             raise ValueError("The singular values of the fields are not finite: are the fields?")
         keep = min(left, int((host >= _STAGE_TOLERANCE * host[0]).sum()))
@@ -73,12 +74,6 @@ def _staged_modes(remainder: Array, start: Array) -> tuple[Array, Array]:
         found = place.xp.concat([found, V[:, :keep]], axis=1)
         singular = place.xp.concat([singular, sizes[:keep]])
     return found, singular
-
-
-def _rayleigh_ritz(fields: Array, basis: Array) -> tuple[Array, Array, Array]:
-    """Return U, s and V of the fields ≈ U diag(s) Vᵀ inside an orthonormal (values, components) basis."""
-    left, singular, right = place_of(fields).xp.linalg.svd(fields @ basis, full_matrices=False)
-    return left, singular, basis @ right.T
 
 
 def _subtract(matrix: Array, U: Array, V: Array) -> None:

@@ -18,7 +18,6 @@ import math
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from pcarann.backend.arrays import Array, contiguous, cuts, place_of, taken, to_host
 from pcarann.backend.concurrency import concurrently
@@ -64,8 +63,7 @@ class PCA:
     @property
     def explained_energy(self) -> float:
         """Share of the training fields' energy that the modes hold."""
-        held = float((self.singular_values**2).sum()) if self.energy else 1.0
-        return min(held / self.energy, 1.0) if self.energy else 1.0
+        return min(float((self.singular_values**2).sum()) / self.energy, 1.0) if self.energy else 1.0
 
     def encode(self, fields: Array) -> Array:
         """F(a): (samples, values) fields to (samples, components) latents."""
@@ -259,7 +257,11 @@ def _gram_modes(gram: Array, n_components: int | float) -> tuple[Array, Array, f
     xp = place_of(gram).xp
     energies, vectors = xp.linalg.eigh(gram)
     spectrum = to_host(energies)[::-1].clip(min=0.0)
-    count = _count(spectrum, n_components, int(gram.shape[0]))
+    if isinstance(n_components, float):
+        held = spectrum.cumsum()
+        count = int((held < n_components * held[-1]).sum()) + 1 if held[-1] else 1
+    else:
+        count = min(n_components, int(gram.shape[0]))
     return xp.flip(vectors, axis=1)[:, :count], xp.flip(energies)[:count], float(spectrum.sum())
 
 
@@ -284,14 +286,6 @@ def _ritz_modes(centred: Centred, gram: Array, vectors: Array, energies: Array) 
         projections = xp.concat([projections, centred.times(basis[strong:, :].T)], axis=1)
     left, singular, right = xp.linalg.svd(projections @ to_orthonormal.T, full_matrices=False)
     return (right @ to_orthonormal) @ basis, singular, left * singular
-
-
-def _count(spectrum: Any, n_components: int | float, most: int) -> int:
-    """Return how many modes are asked for, given the energies in descending order."""
-    if isinstance(n_components, float):
-        held = spectrum.cumsum()
-        return int((held < n_components * held[-1]).sum()) + 1 if held[-1] else 1
-    return min(n_components, most)
 
 
 def mode_signs(modes: Array) -> Array:

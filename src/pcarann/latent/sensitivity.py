@@ -44,8 +44,7 @@ class Sensitivity:
     def of(cls, pca: PCA, weighting: Weighting, x: Values, *, channels: bool) -> Sensitivity:
         """Measure the metric of a fitted model on its training latents x, (samples, latent)."""
         xp = place_of(pca.modes).xp
-        identity = place_of(pca.modes).eye(pca.n_components)
-        R = weighting.weighted(identity)
+        R = weighting.weighted(place_of(pca.modes).eye(pca.n_components))
         spread = xp.sqrt(xp.mean(x**2, axis=0))
         columns = xp.linalg.vector_norm(R.T @ pca.modes, axis=0)
         columns = columns if pca.weights is None else columns * pca.weights

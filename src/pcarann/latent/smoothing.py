@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from pcarann.backend.arrays import Array, Place, place_of
+from pcarann.backend.arrays import Array, Place, cuts, place_of
 
 __all__ = ["Smoothing"]
 
@@ -39,8 +39,7 @@ class Smoothing:
             return cls()
         xp = place_of(fields).xp
         whole = xp.reshape(fields, (-1, *grid[-2:]))
-        axes = range(1, whole.ndim)
-        return cls(width, tuple(_is_periodic(xp.moveaxis(whole, axis, -1)) for axis in axes))
+        return cls(width, tuple(_is_periodic(xp.moveaxis(whole, axis, -1)) for axis in range(1, whole.ndim)))
 
     def __call__(self, fields: Array, grid: tuple[int, ...]) -> Array:
         """Return (samples, values) fields on this grid, smoothed.
@@ -57,8 +56,7 @@ class Smoothing:
         kernels = [_kernel(n, self.width, around, place) for n, around in zip(points, self.periodic, strict=True)]
         smoothed = place.empty(*fields.shape)
         rows = max(1, _BLOCK_BYTES // (8 * fields.shape[1]))
-        for start in range(0, fields.shape[0], rows):
-            some = slice(start, min(start + rows, fields.shape[0]))
+        for some in cuts(fields.shape[0], rows):
             block = place.xp.reshape(fields[some, :], (-1, *points)) @ kernels[-1].T
             if len(points) == 2:
                 block = kernels[0] @ block

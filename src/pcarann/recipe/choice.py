@@ -7,7 +7,7 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pcarann.backend.arrays import Array, place_of, to_host
+from pcarann.backend.arrays import Array, place_of, taken, to_host
 from pcarann.backend.random import spread
 from pcarann.features.random_layers import HiddenLayers
 from pcarann.features.relevance import learned_metric, power_weights
@@ -107,15 +107,10 @@ def chosen_parameters(
     if choice.members is not None:
         parameters["n_members"] = choice.members
     if choice.symmetry and symmetry is not None:
-        parameters["symmetry"] = _limited(symmetry, choice.copies)
+        few = choice.copies  # and no more than were offered
+        limited = symmetry if few is None else symmetry.using(fit=few, predict=min(few, symmetry.n_predict or few))
+        parameters["symmetry"] = limited
     return parameters
-
-
-def _limited(symmetry: Symmetry, copies: int | None) -> Symmetry:
-    """The symmetry with so many elements, and no more than were offered."""
-    if copies is None:
-        return symmetry
-    return symmetry.using(fit=copies, predict=min(copies, symmetry.n_predict or copies))
 
 
 def _searched_parameters(choice: Choice, inputs: Array, outputs: Array, grid: tuple[int, ...]) -> dict[str, Any]:
@@ -124,7 +119,8 @@ def _searched_parameters(choice: Choice, inputs: Array, outputs: Array, grid: tu
         warnings.filterwarnings("ignore", message="n_components=.* was asked for")
         pca, x = fit_input_pca(fields, choice)
         _, y = fit_pca(outputs, KEPT_ENERGY[1], name="outputs")
-    metric = metric_on(*_some_rows(x, y), choice) if choice.steps else None
+    some = spread(int(x.shape[0]), METRIC_ROWS)
+    metric = metric_on(taken(x, some), taken(y, some), choice) if choice.steps else None
     quadrature = None
     if choice.own_units or len(grid) == 1:  # said in either case: columns of a table have their own units by default
         weights = _own_unit_weights(fields) if choice.own_units else place_of(fields).zeros(math.prod(grid)) + 1.0
@@ -143,13 +139,6 @@ def _searched_parameters(choice: Choice, inputs: Array, outputs: Array, grid: tu
     scales = energy_matched_scales(layers, Weighting(weights).weighted(x), None)
     offset = [scale * math.exp(eta) for scale, eta in zip(scales, choice.offsets, strict=True)]
     return parameters | {"widths": choice.widths, "scales": (offset[0], offset[1])}
-
-
-def _some_rows(x: Array, y: Array) -> tuple[Array, Array]:
-    """As many rows as a metric is learned from, spread over all."""
-    place = place_of(x)
-    rows = place.xp.asarray(spread(int(x.shape[0]), METRIC_ROWS), device=place.device)
-    return place.xp.take(x, rows, axis=0), place.xp.take(y, rows, axis=0)
 
 
 def metric_on(x: Array, y: Array, choice: Choice) -> Array | None:

@@ -70,7 +70,9 @@ class Timing:
 def _operations(choice: Choice, size: Size) -> dict[str, float]:
     """Operations in each stage."""
     copied = size.rows * size.copies
-    p = _features(choice, copied)
+    p = sum(choice.widths) or _DEFAULT_FEATURES
+    if choice.is_kernel:
+        p = max(1, min(round(SHARE * copied), MOST_LANDMARKS))
     each = 2 * p**2 if choice.is_kernel else _INSIDE * p
     pca = _OVERHEAD + _pca(size)
     members = max(size.members, 2)  # one alone has no other to share the machine with
@@ -88,12 +90,6 @@ def _rest(choice: Choice, rows: int) -> float:
         return 2.0 * _EVALUATIONS * min(rows, _MOST_REFINED) * _DEFAULT_FEATURES**2
     learned = 80.0 * min(rows, _MOST_TUNED) ** 3 if choice.steps and choice.symmetry else 0.0
     return learned + _INSIDE * _DEFAULT_FEATURES * rows
-
-
-def _features(choice: Choice, rows: int) -> int:
-    if choice.is_kernel:
-        return max(1, min(round(SHARE * rows), MOST_LANDMARKS))
-    return sum(choice.widths) or _DEFAULT_FEATURES
 
 
 def _pca(size: Size) -> float:

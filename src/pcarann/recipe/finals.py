@@ -51,7 +51,11 @@ class Race:
         found: Choice | None = choice
         if seconds + max(self.judge.last_fit(choice), reserve) > share * left:
             found = None if as_is else self.judge.affordable(choice, (inner, held), share * left, reserve)
-            self._report_limit(choice, found, seconds + self.judge.last_fit(choice), left)
+            why = f"{seconds + self.judge.last_fit(choice):.0f} s foreseen, {left:.0f} s left"
+            if found is not None:
+                parts = [(found.copies, "copies"), (found.members, "member(s)")]
+                why += "; tried with " + ", ".join(f"{count} {what}" for count, what in parts if count is not None)
+            self.report.left_out.append((choice.name, why))
         if found is not None and found not in self.errors:
             self._judge_on(found, 0)
             self.running.append(found)
@@ -74,7 +78,12 @@ class Race:
             for choice in self.running:
                 self._judge_on(choice, k)
         winner = self._winner()
-        self._report_finalists(winner)
+        for choice, parts in self.errors.items():
+            whole = np.concatenate(parts)
+            told = Finalist(choice.name, float(whole.mean()), int(whole.size), self.seconds[choice])
+            self.report.finalists.append(told)
+            if choice == winner:
+                self.report.choice, self.report.error = choice, told.error
         return winner
 
     def best(self, among: Iterable[Choice]) -> Choice:
@@ -110,36 +119,17 @@ class Race:
         self.running = [choice for choice, (lead, chance) in leads.items() if choice == leader or lead <= 2 * chance]
 
     def _winner(self) -> Choice:
-        winner, *others = (self.best(tier) for tier in _tiers(self.running))
+        # The plain ones, those of the search, and those with a symmetry, as far as there are any.
+        rank = {choice: 2 if choice.symmetry else 0 if choice.plain else 1 for choice in self.running}
+        tiers = [[choice for choice in self.running if rank[choice] == tier] for tier in range(3)]
+        winner, *others = (self.best(tier) for tier in tiers if tier)
         for other in others:
             lead, chance = self._lead(other, winner)
             if lead > chance:
                 winner = other
         return winner
 
-    def _report_limit(self, choice: Choice, found: Choice | None, wanted: float, left: float) -> None:
-        why = f"{wanted:.0f} s foreseen, {left:.0f} s left"
-        if found is not None:
-            parts = [(found.copies, "copies"), (found.members, "member(s)")]
-            why += "; tried with " + ", ".join(f"{count} {what}" for count, what in parts if count is not None)
-        self.report.left_out.append((choice.name, why))
-
-    def _report_finalists(self, winner: Choice) -> None:
-        for choice, parts in self.errors.items():
-            whole = np.concatenate(parts)
-            told = Finalist(choice.name, float(whole.mean()), int(whole.size), self.seconds[choice])
-            self.report.finalists.append(told)
-            if choice == winner:
-                self.report.choice, self.report.error = choice, told.error
-
 
 def _standard_error(values: np.ndarray[Any, Any]) -> float:
     """Of the mean; 0 for one value alone."""
     return float(values.std()) / math.sqrt(max(1, values.size - 1))
-
-
-def _tiers(choices: list[Choice]) -> list[list[Choice]]:
-    """The plain ones, those of the search, and those with a symmetry, as far as there are any."""
-    rank = [2 if choice.symmetry else 0 if choice.plain else 1 for choice in choices]
-    tiers = [[choice for choice, at in zip(choices, rank, strict=True) if at == tier] for tier in range(3)]
-    return [tier for tier in tiers if tier]

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pcarann.backend.arrays import Array, place_of, to_host
+from pcarann.backend.arrays import Array, place_of, taken, to_host
 from pcarann.backend.random import permutation
 from pcarann.recipe.choice import Choice, chosen_parameters
 from pcarann.recipe.costs import Size, Timing
@@ -40,12 +40,8 @@ _FEWEST_COPIES = 4
 def split_into_folds(samples: int, seed: int, most: int | None = None) -> list[Split]:
     """Five folds of so many samples, or of `most` of them, in a random order."""
     order = permutation(samples, seed=seed, stream=_STREAM)[:most]
-    folds = []
-    for k in range(FOLDS):
-        held = order[k::FOLDS][:_MOST_HELD]
-        out = set(held)
-        folds.append(([i for i in order if i not in out], held))
-    return folds
+    parts = [order[k::FOLDS][:_MOST_HELD] for k in range(FOLDS)]
+    return [([i for i in order if i not in out], held) for held in parts for out in [set(held)]]
 
 
 class Judge:
@@ -65,7 +61,7 @@ class Judge:
         self.symmetry = symmetry
         order = symmetry.bind(*grids).order if symmetry is not None else 1
         self.copies = min(order, (symmetry and symmetry.n_fit) or order)
-        self.members = int(estimator().n_members)
+        self.members, self.samples = int(estimator().n_members), int(pair[0].shape[0])
         self.budget, self.begun = budget, time.perf_counter()
         self.timings: dict[Choice, Timing] = {}
         self._known: dict[tuple[Choice, int, int], tuple[np.ndarray[Any, Any], float]] = {}
@@ -74,11 +70,6 @@ class Judge:
     def seconds_left(self) -> float:
         """Seconds of the budget."""
         return self.begun + self.budget - time.perf_counter()
-
-    @property
-    def samples(self) -> int:
-        """All of them."""
-        return int(self.pair[0].shape[0])
 
     def errors(self, choice: Choice, rows: Split) -> tuple[np.ndarray[Any, Any], float]:
         """Relative L² errors on the samples held out, and the seconds that took; known ones are not found again."""
@@ -110,15 +101,11 @@ class Judge:
         copies = [self.copies >> k for k in range(12) if self.copies >> k >= min(self.copies, _FEWEST_COPIES)]
         options = [(g, k) for g in (copies if choice.symmetry else [1]) for k in members]
         for g, k in sorted(options, key=lambda option: -option[0] * option[1] ** weight):
-            found = self._limited_to(choice, g, k)
+            used = g if choice.symmetry and g < self.copies else None  # None where these are all
+            found = replace(choice, copies=used, members=k if k < self.members else None)
             if self.foreseen(found, *rows) + max(self.last_fit(found), reserve) <= seconds:
                 return found
         return None
-
-    def _limited_to(self, choice: Choice, copies: int, members: int) -> Choice:
-        """The choice with so many copies and members; None where these are all."""
-        used = copies if choice.symmetry and copies < self.copies else None
-        return replace(choice, copies=used, members=members if members < self.members else None)
 
     def in_time(self, choice: Choice) -> Choice:
         """The choice with as many of its members as can be fitted to all samples in the time left, one at least."""
@@ -128,7 +115,7 @@ class Judge:
 
     def parameters(self, choice: Choice, rows: Sequence[int] | None = None) -> dict[str, Any]:
         """What a choice means for the samples, or for some of them."""
-        inputs, outputs = self.pair if rows is None else self._taken(rows)
+        inputs, outputs = self.pair if rows is None else (taken(part, sorted(rows)) for part in self.pair)
         return chosen_parameters(choice, inputs, outputs, self.grids[0], self.symmetry) | self.fixed
 
     def _probe(self, choice: Choice, rows: int) -> None:
@@ -148,7 +135,7 @@ class Judge:
         laps = [time.perf_counter()]
         model = self.estimator(**self.parameters(choice, inner))
         laps.append(time.perf_counter())
-        (a, u), (a_held, u_held) = self._taken(inner), self._taken(held)
+        (a, a_held), (u, u_held) = ([taken(part, sorted(rows)) for rows in (inner, held)] for part in self.pair)
         xp, (grid, output_grid) = place_of(a).xp, self.grids
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=_EXPECTED)
@@ -175,11 +162,6 @@ class Judge:
         copies = (choice.copies or self.copies) if choice.symmetry else 1
         values = (int(self.pair[0].shape[1]), int(self.pair[1].shape[1]))
         return Size(rows, held, choice.members or self.members, copies, values)
-
-    def _taken(self, rows: Sequence[int]) -> tuple[Array, Array]:
-        place = place_of(self.pair[0])
-        index = place.xp.asarray(sorted(rows), device=place.device)
-        return place.xp.take(self.pair[0], index, axis=0), place.xp.take(self.pair[1], index, axis=0)
 
 
 def _same_cost(choice: Choice) -> Choice:

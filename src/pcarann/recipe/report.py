@@ -56,7 +56,9 @@ class AutoReport:
             *_described(self.choice),
         ]
         if any("symmetry" in finalist.name for finalist in self.finalists):
-            lines.append(f"  symmetry   {_symmetry(self.choice)}")
+            without = "not used: it did not lower the error by more than chance"
+            used = "used" if self.choice.copies is None else f"used, {self.choice.copies} elements of it"
+            lines.append(f"  symmetry   {used if self.choice.symmetry else without}")
         if self.finalists:
             lines.append("Finalists, fitted to all samples but those held out:")
             lines += [f"  {f.error:.3e}  {f.seconds:6.1f} s  {f.name} ({f.held} held out)" for f in self.finalists]
@@ -79,27 +81,18 @@ def _described(chosen: Choice) -> list[str]:
     layers = f"random layers of {chosen.widths[0]} and {chosen.widths[1]} neurons"
     ridge = chosen.ridge if isinstance(chosen.ridge, str) else f"{chosen.ridge:.0e}"
     modes = "all modes" if chosen.modes is None else f"{chosen.modes} modes"
+    metric = f"relevance={chosen.power:g}: weights s^({-chosen.power:g})".replace("(-", "(−")
+    if chosen.steps:
+        metric = f"{'weights' if chosen.diagonal else 'a metric'} learned in {chosen.steps} step(s)"
+    elif not chosen.power:
+        metric = "latents as they are"
     lines = [
         f"  regressor  {kernel if chosen.is_kernel else layers}, ridge {ridge}",
         *members,
-        f"  inputs     {modes}, {_metric(chosen)}",
+        f"  inputs     {modes}, {metric}",
     ]
     if chosen.own_units:
         lines.append("  units      each input value in units of its own spread")
     if chosen.smoothing:
         lines.append(f"  smoothing  of the inputs by {chosen.smoothing:g} of their axes")
     return [*lines, f"  linear     {'with' if chosen.linear else 'without'} a linear term"]
-
-
-def _metric(chosen: Choice) -> str:
-    if chosen.steps:
-        return f"{'weights' if chosen.diagonal else 'a metric'} learned in {chosen.steps} step(s)"
-    if not chosen.power:
-        return "latents as they are"
-    return f"relevance={chosen.power:g}: weights s^({-chosen.power:g})".replace("(-", "(−")
-
-
-def _symmetry(chosen: Choice) -> str:
-    if not chosen.symmetry:
-        return "not used: it did not lower the error by more than chance"
-    return "used" if chosen.copies is None else f"used, {chosen.copies} elements of it"

@@ -17,9 +17,10 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
-from pcarann.backend.arrays import Array, Place, place_of
+from pcarann.backend.arrays import Array, place_of, taken
 from pcarann.backend.concurrency import single_threaded
 from pcarann.backend.random import uniform
 from pcarann.latent.smoothing import Smoothing
@@ -82,7 +83,10 @@ def choose(
             _offer_symmetry(race)
         race.run()
         _take_unjudged(judge, race, found)
-        _take_fewer_members(judge, report)
+        wanted, report.choice = report.choice, judge.in_time(report.choice)
+        if report.choice != wanted:  # the last fit turned out to take longer than was foreseen
+            late = f"a fit of {judge.last_fit(wanted):.0f} s with {judge.seconds_left:.0f} s left"
+            report.left_out.append((f"the other members of {report.choice.name}", late))
     parameters = judge.parameters(report.choice)
     report.seconds = judge.budget - judge.seconds_left
     return parameters, report
@@ -102,14 +106,6 @@ def _take_unjudged(judge: Judge, race: Race, found: list[Choice]) -> None:
                 report.choice, report.error = fits, tried[choice.name]
                 report.left_out.append((f"a second judgement of {choice.name}", "no time was left; the trials decided"))
                 return
-
-
-def _take_fewer_members(judge: Judge, report: AutoReport) -> None:
-    """Take fewer members where the last fit turned out to take longer than was foreseen."""
-    wanted, report.choice = report.choice, judge.in_time(report.choice)
-    if report.choice != wanted:
-        late = f"a fit of {judge.last_fit(wanted):.0f} s with {judge.seconds_left:.0f} s left"
-        report.left_out.append((f"the other members of {report.choice.name}", late))
 
 
 def _search_folds(samples: int, seed: int) -> list[Split]:
@@ -132,8 +128,9 @@ def _try_defaults(judge: Judge, race: Race, searched: list[Split]) -> None:
 
 def _offer_symmetry(race: Race) -> None:
     """Enter the best of each kind beside the symmetry, the leader first, and the best of these with another ridge."""
-    kinds = {(choice.plain != "", choice.is_kernel) for choice in race.running}
-    of_kind = {kind: [c for c in race.running if (c.plain != "", c.is_kernel) == kind] for kind in kinds}
+    of_kind: dict[tuple[bool, bool], list[Choice]] = {}
+    for choice in race.running:
+        of_kind.setdefault((choice.plain != "", choice.is_kernel), []).append(choice)
     left = [race.best(choices) for choices in of_kind.values()]
     while left:
         left.remove(first := race.best(left))
@@ -159,12 +156,11 @@ class Search:
     ):
         self.begun, self.budget = time.perf_counter(), budget
         self.seed, self.tick, self.report, self.grid = seed, tick, report, grid
-        place, rows = place_of(inputs), _search_folds(int(inputs.shape[0]), seed)
+        rows = _search_folds(int(inputs.shape[0]), seed)
         searched = [*rows[0][0], *rows[0][1]]
         at = {row: i for i, row in enumerate(searched)}
         self.rows = [([at[i] for i in inner], [at[i] for i in held]) for inner, held in rows]
-        index = place.xp.asarray(searched, device=place.device)
-        self.inputs, self.outputs = (place.xp.take(part, index, axis=0) for part in (inputs, outputs))
+        self.inputs, self.outputs = (taken(part, searched) for part in (inputs, outputs))
         self.best, self.error = Choice(), math.inf
         self.kept: dict[str, tuple[float, Choice]] = {}
         """The best with each regressor"""
@@ -215,7 +211,14 @@ class Search:
     def _has_time(self) -> bool:
         """Whether a trial as slow as the slowest so far would end in time."""
         if not self._slowest and math.isfinite(self.budget):
-            once = _eigenvalue_seconds(len(self.rows[0][0]), place_of(self.inputs))
+            # Before the first trial: what eigenvalues take, foreseen from those of a small matrix.
+            place, size = place_of(self.inputs), len(self.rows[0][0])
+            few = min(size, _PROBE_SIZE)
+            matrix = uniform((few, few), seed=0, stream=(0,), place=place)
+            begun = time.perf_counter()
+            place.xp.linalg.eigh(matrix + matrix.T)
+            place.wait()
+            once = (time.perf_counter() - begun) * (size / few) ** 3
             self._slowest = len(self.rows) * _LENGTHS_TRIED * once
         return time.perf_counter() - self.begun + self._slowest <= self.budget
 
@@ -230,31 +233,16 @@ class Search:
     def _tuned(self, choice: Choice) -> tuple[Choice, float]:
         """Walk along the lengths from the one at hand while the error falls."""
         trial = KernelTrial(self.folds(choice), choice)
-        seen: dict[int, tuple[float, float]] = {}
-
-        def error(index: int) -> float:
-            if index not in seen:
-                seen[index] = trial.error(LENGTHS[index])
-            return seen[index][0]
-
+        judged = cache(lambda index: trial.error(LENGTHS[index]))
         at = min(range(len(LENGTHS)), key=lambda i: abs(math.log(LENGTHS[i] / choice.length)))
-        while error(at) < _HOPELESS * self.error:
+        while judged(at)[0] < _HOPELESS * self.error:
             near = [i for i in (at - 1, at, at + 1) if 0 <= i < len(LENGTHS)]
-            following = min(near, key=error)
+            following = min(near, key=lambda i: judged(i)[0])
             if following == at:
                 break
             at = following
-        return replace(choice, length=LENGTHS[at], ridge=seen[at][1]), seen[at][0]
-
-
-def _eigenvalue_seconds(size: int, place: Place) -> float:
-    """What the eigenvalues of a matrix of this size take, foreseen from those of a small one."""
-    few = min(size, _PROBE_SIZE)
-    matrix = uniform((few, few), seed=0, stream=(0,), place=place)
-    begun = time.perf_counter()
-    place.xp.linalg.eigh(matrix + matrix.T)
-    place.wait()
-    return (time.perf_counter() - begun) * (size / few) ** 3
+        error, ridge = judged(at)
+        return replace(choice, length=LENGTHS[at], ridge=ridge), error
 
 
 def _improve_power(state: Search) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from pcarann.backend.arrays import Array, place_of
+from pcarann.backend.arrays import Array, place_of, taken
 from pcarann.features.kernel import matern52, median_distance, squared_distances
 from pcarann.features.random_layers import HiddenLayers, anchor_features
 from pcarann.features.relevance import whitening
@@ -48,22 +48,14 @@ class Fold:
     @classmethod
     def of(cls, inputs: Array, outputs: Array, inner: list[int], held: list[int], own_units: bool) -> Fold:
         """Encode (samples, values) inputs and outputs by PCAs of the inner samples."""
-        place = place_of(inputs)
-        xp = place.xp
-        rows, others = (xp.asarray(part, device=place.device) for part in (inner, held))
-        input_pca, x = fit_input_pca(xp.take(inputs, rows, axis=0), Choice(own_units=own_units))
-        truth = xp.take(outputs, others, axis=0)
-        output_pca, y = fit_pca(xp.take(outputs, rows, axis=0), KEPT_ENERGY[1], name="outputs")
-        y_held = output_pca.encode(truth)
-        sizes = xp.linalg.vector_norm(truth, axis=1)
-        return cls(
-            x,
-            y,
-            input_pca.encode(xp.take(inputs, others, axis=0)),
-            y_held,
-            output_pca.residual(truth, y_held) ** 2,
-            xp.where(sizes > 0, sizes, xp.ones_like(sizes)),
-        )
+        xp = place_of(inputs).xp
+        input_pca, x = fit_input_pca(taken(inputs, inner), Choice(own_units=own_units))
+        output_pca, y = fit_pca(taken(outputs, inner), KEPT_ENERGY[1], name="outputs")
+        truth = taken(outputs, held)
+        y_held, sizes = output_pca.encode(truth), xp.linalg.vector_norm(truth, axis=1)
+        missed = output_pca.residual(truth, y_held) ** 2
+        sizes = xp.where(sizes > 0, sizes, xp.ones_like(sizes))
+        return cls(x, y, input_pca.encode(taken(inputs, held)), y_held, missed, sizes)
 
     def weighting(self, choice: Choice) -> tuple[Array, Array, Weighting]:
         """Inner and held-out latents that a choice keeps, and what it does to them."""
@@ -97,8 +89,7 @@ class KernelTrial:
             cross = matern52(across + 0.0, length * unit) + linear_across
             for i, found in enumerate(_all_ridges(gram, cross, fold.y, 1.0)):
                 errors[i] += fold.error(found) / len(self.folds)
-        i = min(range(len(errors)), key=errors.__getitem__)
-        return errors[i], RIDGES[i]
+        return min(zip(errors, RIDGES, strict=True))
 
 
 def random_trial(folds: list[Fold], choice: Choice, seed: int) -> tuple[Choice, float]:
@@ -114,8 +105,8 @@ def random_trial(folds: list[Fold], choice: Choice, seed: int) -> tuple[Choice, 
         unit = float(place_of(H).xp.sum(H**2)) / int(H.shape[0]) or 1.0
         for i, found in enumerate(_all_ridges(H @ H.T, features(held) @ H.T, fold.y, unit)):
             errors[i] += fold.error(found) / len(folds)
-    i = min(range(len(errors)), key=errors.__getitem__)
-    return replace(choice, ridge=unit * RIDGES[i]), errors[i]
+    error, ridge = min(zip(errors, RIDGES, strict=True))
+    return replace(choice, ridge=unit * ridge), error
 
 
 def _all_ridges(gram: Array, cross: Array, y: Array, unit: float) -> list[Array]:

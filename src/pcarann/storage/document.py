@@ -17,12 +17,11 @@ import numpy as np
 
 from pcarann.backend.arrays import to_host
 from pcarann.ensemble.maps import KernelMap
-from pcarann.ensemble.mean_and_spread import Ensemble
 from pcarann.features.kernel import KernelFeatures
 from pcarann.features.random_layers import RandomFeatures
 from pcarann.fitted import Fitted
 from pcarann.options import Options
-from pcarann.storage.formats import FORMAT_VERSION, Document, Tensors
+from pcarann.storage.formats import FACTS, FORMAT_VERSION, Document, Tensors
 from pcarann.symmetry.generators import Symmetry
 from pcarann.uncertainty.conformal import Calibration
 from pcarann.uncertainty.extrapolation import Edge
@@ -36,39 +35,31 @@ def described(fitted: Fitted, parameters: Mapping[str, Any]) -> tuple[Document, 
     from pcarann import __version__
 
     members = fitted.ensemble.members
-    tensors: Tensors = {"x": to_host(fitted.x), "y": to_host(fitted.y)}
-    tensors["coefficients"] = np.stack([to_host(m.coefficients) for m in members])
-    if fitted.weights is not None:
-        tensors["weights"] = to_host(fitted.weights)
+    tensors: Tensors = {"coefficients": np.stack([to_host(m.coefficients) for m in members])}
+    found = {"x": fitted.x, "y": fitted.y, "weights": fitted.weights}
+    tensors |= {name: to_host(array) for name, array in found.items() if array is not None}
+    pcas = {"input": fitted.ensemble.input_pca, "output": fitted.ensemble.output_pca}
+    for side, pca in pcas.items():
+        _add(tensors, side, pca, "mean", "modes", "singular_values", "weights")
     document = {
         "format": FORMAT_VERSION,
         "version": __version__,
         "parameters": _parameters(parameters, fitted),
-        "pcas": _pcas(fitted.ensemble, tensors),
+        "pcas": {side: {"grid": pca.grid, "energy": pca.energy} for side, pca in pcas.items()},
         "map": _map(fitted, tensors),
         "symmetry": _symmetry(parameters["symmetry"], fitted, tensors),
-        "samples": fitted.samples,
-        "pca_samples": fitted.pca_samples,
-        "channels": fitted.channels,
-        "units": asdict(fitted.units),
-        "own_units": fitted.own_units,
-        "ridge": fitted.ridge,
         "smoothing": (fitted.smoothing.width, fitted.smoothing.periodic),
         "energy_scales": fitted.energy_scales,
         "reports": [asdict(m.report) for m in members],
-        "report": None if fitted.report is None else asdict(fitted.report),
-        "refinement": None if fitted.refinement is None else asdict(fitted.refinement),
-        "seconds": fitted.seconds,
-        "view": asdict(fitted.view),
         "names": fitted.names,
         "reach": _novelty_test(fitted.novelty_test, tensors),
         "edge": _edge(fitted.edge, tensors),
-        "n_adapted": fitted.n_adapted,
-        "state": fitted.state,
-        "calibrated": fitted.calibrated,
         "calibration": described_calibration(fitted.calibration, "calibration", tensors),
         "adaptation": _adaptation(fitted, tensors),
+        **{name: getattr(fitted, name) for name in FACTS},
     }
+    parts = {name: getattr(fitted, name) for name in ("units", "view", "report", "refinement")}
+    document |= {name: None if part is None else asdict(part) for name, part in parts.items()}
     return document, tensors
 
 
@@ -76,9 +67,14 @@ def described_calibration(calibration: Calibration | None, name: str, tensors: T
     """Add the scores of a calibration under a name; return the rest of it."""
     if calibration is None:
         return None
-    tensors |= {f"{name}.scores": to_host(calibration.scores), f"{name}.largest": to_host(calibration.largest)}
-    tensors[f"{name}.ranks"] = calibration.ranks
+    _add(tensors, name, calibration, "scores", "largest", "ranks")
     return {"floor": calibration.floor, "points": calibration.points}
+
+
+def _add(tensors: Tensors, prefix: str, part: Any, *names: str) -> None:
+    """Add the arrays of a part of the record that have these names and are there."""
+    found = {name: getattr(part, name) for name in names}
+    tensors |= {f"{prefix}.{name}": to_host(array) for name, array in found.items() if array is not None}
 
 
 def _parameters(parameters: Mapping[str, Any], fitted: Fitted) -> dict[str, Any]:
@@ -105,22 +101,10 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _pcas(ensemble: Ensemble, tensors: Tensors) -> dict[str, Any]:
-    pcas = {}
-    for side, pca in (("input", ensemble.input_pca), ("output", ensemble.output_pca)):
-        pcas[side] = {"grid": pca.grid, "energy": pca.energy}
-        for name in ("mean", "modes", "singular_values", "weights"):
-            if getattr(pca, name) is not None:
-                tensors[f"{side}.{name}"] = to_host(getattr(pca, name))
-    return pcas
-
-
 def _map(fitted: Fitted, tensors: Tensors) -> dict[str, Any]:
     """Add what the members' feature maps are made of. Weights are a function of the seed."""
     found = fitted.feature_map
-    for name in ("relevance", "linear"):
-        if getattr(found.weighting, name) is not None:
-            tensors[f"latent.{name}"] = to_host(getattr(found.weighting, name))
+    _add(tensors, "latent", found.weighting, "relevance", "linear")
     if isinstance(found, KernelMap):
         kernels = [m.features for m in fitted.ensemble.members if isinstance(m.features, KernelFeatures)]
         tensors["landmarks"] = np.asarray([one.rows for one in kernels], dtype=np.int64)
@@ -151,8 +135,8 @@ def _symmetry(symmetry: Symmetry | None, fitted: Fitted, tensors: Tensors) -> di
 def _novelty_test(test: NoveltyTest | None, tensors: Tensors) -> dict[str, Any] | None:
     if test is None:
         return None
-    tensors |= {"reach.body": test.tails.body, "reach.excess": test.tails.excess}
-    tensors |= {"reach.depths": test.depths, "reach.surprises": test.surprises}
+    _add(tensors, "reach", test.tails, "body", "excess")
+    _add(tensors, "reach", test, "depths", "surprises")
     tensors |= {"reach.low": test.ranges[0], "reach.high": test.ranges[1]}
     return {"floor": test.floor, "farthest": test.farthest, "groups": test.groups}
 
@@ -160,7 +144,7 @@ def _novelty_test(test: NoveltyTest | None, tensors: Tensors) -> dict[str, Any] 
 def _edge(edge: Edge | None, tensors: Tensors) -> dict[str, Any] | None:
     if edge is None:
         return None
-    tensors |= {f"edge.{name}": to_host(getattr(edge, name)) for name in ("low", "high", "spread")}
+    _add(tensors, "edge", edge, "low", "high", "spread")
     if edge.columns is not None:
         tensors |= {f"edge.columns.{end}": to_host(edge.columns[i]) for i, end in enumerate(("low", "high"))}
     return {name: getattr(edge, name) for name in ("farthest", "residual", "size", "samples")}
@@ -177,9 +161,5 @@ def _adaptation(fitted: Fitted, tensors: Tensors) -> dict[str, Any] | None:
     tensors["adaptation.own"] = np.concatenate([to_host(own)[:, 0] for own in adaptation.rows.own])
     if adaptation.begun == "least-squares":
         tensors["adaptation.priors"] = np.stack([to_host(prior) for prior in adaptation.priors])
-    return {
-        "ridge": adaptation.ridge,
-        "faded": adaptation.rows.faded,
-        "trained": adaptation.trained,
-        "begun": adaptation.begun,
-    }
+    facts = {name: getattr(adaptation, name) for name in ("ridge", "trained", "begun")}
+    return facts | {"faded": adaptation.rows.faded}

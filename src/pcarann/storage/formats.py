@@ -17,10 +17,17 @@ import numpy as np
 
 from pcarann.validation import warn_user
 
-__all__ = ["FORMAT_VERSION", "Document", "Tensors", "upgraded"]
+__all__ = ["FACTS", "FORMAT_VERSION", "Document", "Tensors", "upgraded"]
 
 Document = dict[str, Any]
 Tensors = dict[str, np.ndarray[Any, Any]]
+
+FACTS: dict[str, Any] = {
+    **dict.fromkeys(("samples", "pca_samples", "n_adapted", "state", "calibrated"), int),
+    **dict.fromkeys(("channels", "own_units"), bool),
+    **{"ridge": float, "seconds": dict},
+}
+"""The parts of a record that are plain values, and of which type"""
 
 
 def upgraded(document: Document, tensors: Tensors) -> Document:

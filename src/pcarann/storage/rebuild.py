@@ -26,7 +26,7 @@ from pcarann.latent.units import Units
 from pcarann.latent.weighting import Weighting
 from pcarann.options import Adapt, Fields, Kernel, Refine, resolved
 from pcarann.readout.direct import ReadoutReport
-from pcarann.storage.formats import Document, Tensors
+from pcarann.storage.formats import FACTS, Document, Tensors
 from pcarann.symmetry.generators import Symmetry
 from pcarann.symmetry.group import Group
 from pcarann.uncertainty.conformal import Calibration
@@ -75,7 +75,6 @@ def rebuilt(document: Document, tensors: Tensors, place: Place) -> tuple[Fitted,
         ensemble=Ensemble(input_pca, output_pca, members, group, averaged),
         x=x,
         y=arrays("y", rows, output_pca.n_components),
-        samples=samples,
         feature_map=feature_map,
         smoothing=_smoothing(document["smoothing"], input_pca.grid),
         copied=copied,
@@ -110,14 +109,11 @@ def _facts(document: Document) -> dict[str, Any]:
     """The parts of a record that are plain values."""
     scales, refinement, report = (document[name] for name in ("energy_scales", "refinement", "report"))
     return {
-        "ridge": float(document["ridge"]),
         "energy_scales": None if scales is None else (float(scales[0]), float(scales[1])),
         "refinement": None if refinement is None else Refinement(**_tupled(refinement)),
         "report": None if report is None else FitReport(**report),
-        "seconds": dict(document["seconds"]),
         "names": tuple(str(name) for name in document.get("names", ())),
-        **{name: bool(document[name]) for name in ("channels", "own_units")},
-        **{name: int(document[name]) for name in ("pca_samples", "n_adapted", "state", "calibrated")},
+        **{name: kind(document[name]) for name, kind in FACTS.items()},
     }
 
 
@@ -181,10 +177,8 @@ def _units(described: dict[str, Any]) -> Units:
 
 def _map(described: dict[str, Any], size: int, arrays: _Arrays) -> RandomMap | KernelMap:
     relevance, linear = (arrays(n) if n in arrays else None for n in ("latent.relevance", "latent.linear"))
-    vector, matrix = (size,), (size, size)
-    if (relevance is not None and relevance.shape not in (vector, matrix)) or (
-        linear is not None and linear.shape != vector
-    ):
+    shapes = [((size,), (size, size)), ((size,),)]
+    if any(w is not None and w.shape not in known for w, known in zip((relevance, linear), shapes, strict=True)):
         raise ValueError("its relevance does not fit its PCA")
     weighting = Weighting(relevance, linear)
     if described["regressor"] == "kernel":
@@ -208,10 +202,8 @@ def _features(document: Document, feature_map: RandomMap | KernelMap, x: Array, 
     anchors = (arrays("anchors1", count, n1), arrays("anchors2", count, n2))
     made: list[Features] = []
     for k in range(count):
-        layers = replace(feature_map.layers, member=k)
-        one = RandomFeatures(
-            layers, feature_map.scales, (anchors[0][k, :], anchors[1][k, :]), None, feature_map.weighting
-        )
+        layers, mine = replace(feature_map.layers, member=k), (anchors[0][k, :], anchors[1][k, :])
+        one = RandomFeatures(layers, feature_map.scales, mine, None, feature_map.weighting)
         made.append(replace(one, weights=one.hidden_weights()) if document["map"]["kept_weights"] else one)
     return made
 

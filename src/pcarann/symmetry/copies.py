@@ -53,7 +53,10 @@ class Copies:
             pca, codes = fit(fields=fields, among=sets[0])
         else:
             chosen = fields if sets[0] is None else xp.take(fields, sets[0], axis=0)
-            among = self._with_moved(chosen)
+            # The fields, and each once more moved by a random element.
+            shares = zip(self.elements, self._shares(int(chosen.shape[0])), strict=True)
+            moved = [self.move(taken(chosen, rows), element) for element, rows in shares]
+            among = xp.concat([chosen, *moved], axis=0)
             pca, codes = fit(fields=among)
             # Energies are those of the samples: the fields that were added stand for the same ones.
             share = chosen.shape[0] / among.shape[0]
@@ -67,12 +70,6 @@ class Copies:
         """Which of so many fields each element moves."""
         order = permutation(samples, seed=self.seed, stream=_STREAM)
         return [order[i :: len(self.elements)] for i in range(len(self.elements))]
-
-    def _with_moved(self, fields: Array) -> Array:
-        """The fields, and each once more moved by a random element."""
-        shares = zip(self.elements, self._shares(int(fields.shape[0])), strict=True)
-        moved = [self.move(taken(fields, rows), element) for element, rows in shares]
-        return place_of(fields).xp.concat([fields, *moved], axis=0)
 
     def _encode(self, pca: PCA, fields: Array, among: Array | None, element: int) -> Array:
         """Latents of fields, or of those at the indices `among`, moved by an element."""

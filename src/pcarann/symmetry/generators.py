@@ -84,7 +84,11 @@ class Symmetry:
         generators = []
         for direction in axes:
             steps = dict(direction) if isinstance(direction, Mapping) else {direction: 1}
-            move = _Shift(_checked_axes(tuple(steps)), _checked_steps(steps, stride), closed)
+            checked = _checked_axes(tuple(steps))
+            for axis, step in steps.items():
+                if not isinstance(step, Integral) or isinstance(step, bool) or not step:
+                    raise ValueError(f"The step along axis {axis} must be a whole number other than 0, got {step!r}.")
+            move = _Shift(checked, tuple(stride * int(step) for step in steps.values()), closed)
             options = f", {stride=}" * (stride != 1) + f", {closed=}" * closed
             name = f"Symmetry.shifts({direction!r}{options})"
             generators.append(Generator(name, move, move, move.axes, steps=True))
@@ -137,7 +141,12 @@ class Symmetry:
     def bind(self, input_grid: tuple[int, ...], output_grid: tuple[int, ...]) -> Group:
         """Return the group on fields of these shapes."""
         for generator in self.generators:
-            _check_points(generator, input_grid, output_grid)
+            for axis in generator.axes if generator.steps else ():
+                if axis < -min(len(input_grid), len(output_grid)):
+                    continue  # said better with the side that lacks the axis
+                if input_grid[axis] != output_grid[axis]:
+                    found = f"input and output have {input_grid[axis]} and {output_grid[axis]} points along axis {axis}"
+                    raise ValueError(f"{generator.name} wants the same grid steps on both sides, but {found}.")
         grids = (("input", input_grid), ("output", output_grid))
         inputs, outputs = (np.stack([_tabulated(g, side, grid) for g in self.generators]) for side, grid in grids)
         return Group.generated(inputs, outputs)
@@ -218,37 +227,18 @@ def _tabulated(generator: Generator, side: str, grid: tuple[int, ...]) -> Table:
     values = math.prod(grid)
     probes = normal((3, values), seed=0, stream=STREAM, place=place_of(None))
     probes[0] = np.arange(1, values + 1)
-    move = generator.input if side == "input" else generator.output
     try:
-        moved = np.asarray(move(probes.reshape(-1, *grid).copy()))
+        moved = np.asarray(getattr(generator, side)(probes.reshape(-1, *grid).copy()))
     except (ValueError, IndexError) as error:
         raise ValueError(f"{where}: {str(error).rstrip('.')}.") from error
     if moved.shape != (len(probes), *grid):
         raise ValueError(f"{where}: from fields of shape {(len(probes), *grid)} it makes {moved.shape}.")
-    table = _recognised(moved.reshape(len(probes), values), probes)
-    if table is None:
-        raise ValueError(f"{generator.name} is no signed rearrangement of the values on the {side}'s grid {grid}.")
-    return table
-
-
-def _recognised(moved: Fields, probes: Fields) -> Table | None:
-    """Return the signed gather that makes `moved` of `probes`, whose first is 1, …, n; None where there is none."""
-    sizes = np.abs(moved[0])
-    if moved.dtype != np.float64 or not np.isin(sizes, probes[0]).all():
-        return None
-    table = moved[0].astype(np.int32)
-    gathered = np.sign(table) * probes[:, np.abs(table) - 1]
-    return table if np.array_equal(gathered, moved) else None
-
-
-def _check_points(generator: Generator, input_grid: tuple[int, ...], output_grid: tuple[int, ...]) -> None:
-    """Refuse a generator that counts grid steps on grids whose steps differ."""
-    for axis in generator.axes if generator.steps else ():
-        if axis < -min(len(input_grid), len(output_grid)):
-            continue  # said better with the side that lacks the axis
-        if input_grid[axis] != output_grid[axis]:
-            found = f"input and output have {input_grid[axis]} and {output_grid[axis]} points along axis {axis}"
-            raise ValueError(f"{generator.name} wants the same grid steps on both sides, but {found}.")
+    flat = moved.reshape(len(probes), values)
+    if flat.dtype == np.float64 and np.isin(np.abs(flat[0]), probes[0]).all():
+        table: Table = flat[0].astype(np.int32)
+        if np.array_equal(np.sign(table) * probes[:, np.abs(table) - 1], flat):
+            return table
+    raise ValueError(f"{generator.name} is no signed rearrangement of the values on the {side}'s grid {grid}.")
 
 
 def _checked_axes(axes: tuple[Any, ...]) -> tuple[int, ...]:
@@ -259,10 +249,3 @@ def _checked_axes(axes: tuple[Any, ...]) -> tuple[int, ...]:
     if len(set(axes)) != len(axes):
         raise ValueError(f"Axes must differ from each other, got {axes}.")
     return tuple(int(axis) for axis in axes)
-
-
-def _checked_steps(steps: Mapping[int, int], stride: int) -> tuple[int, ...]:
-    for axis, step in steps.items():
-        if not isinstance(step, Integral) or isinstance(step, bool) or not step:
-            raise ValueError(f"The step along axis {axis} must be a whole number other than 0, got {step!r}.")
-    return tuple(stride * int(step) for step in steps.values())

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -18,44 +17,10 @@ from pcarann.backend.arrays import Array, Place, place_of
 from pcarann.uncertainty.conformal import RELATIVE_FLOOR, Calibration, Method, nonconformity_scores, samples_needed
 from pcarann.validation import warn_user
 
-__all__ = ["Band", "Block", "Spread", "Surrogated", "band", "calibration_of", "gathered"]
+__all__ = ["Band", "Block", "Spread", "band", "calibration_of", "gathered"]
 
 Block = tuple[slice, Array, Array, Array | None]
 """Which samples, and μ, σ, δ of them, (samples, values) each"""
-
-
-class Surrogated(Protocol):
-    """What a surrogate is at one moment: fields that it predicts, their units, and the calibration that it has."""
-
-    @property
-    def place(self) -> Place:
-        """Where its arrays are"""
-
-    @property
-    def output_grid(self) -> tuple[int, ...]:
-        """Shape of one predicted field"""
-
-    @property
-    def output_size(self) -> float:
-        """Root mean square of the output values of the training set"""
-
-    @property
-    def state(self) -> int:
-        """Counts the changes of the readouts"""
-
-    @property
-    def calibration(self) -> Calibration | None:
-        """The last one"""
-
-    @property
-    def calibrated(self) -> int:
-        """The state that the calibration belongs to"""
-
-    def outputs(self, fields: Array) -> Array:
-        """(samples, values) outputs as they were handed in, to the units inside."""
-
-    def handed(self, fields: Array) -> Array:
-        """(samples, values) outputs in the units inside, to those that are handed out."""
 
 
 @dataclass(frozen=True)
@@ -87,16 +52,12 @@ class Spread:
 
 def gathered(blocks: Iterable[Block], samples: int, values: int, place: Place) -> Spread:
     """All blocks, one after another."""
-    mean, std, found = place.empty(samples, values), place.empty(samples, values), []
+    mean, std, whole = place.empty(samples, values), place.empty(samples, values), None
     for rows, block_mean, block_std, beyond in blocks:
         mean[rows, :], std[rows, :] = block_mean, block_std
         if beyond is not None:
-            found.append((rows, beyond))
-    if not found:
-        return Spread(mean, std, None)
-    whole = place.zeros(samples, values)
-    for rows, beyond in found:
-        whole[rows, :] = beyond
+            whole = place.zeros(samples, values) if whole is None else whole
+            whole[rows, :] = beyond
     return Spread(mean, std, whole)
 
 

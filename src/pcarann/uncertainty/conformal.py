@@ -98,9 +98,7 @@ def kept_ranks(samples: int, points: int) -> np.ndarray[tuple[int], np.dtype[np.
     total = samples * points
     if total <= _KEPT_WHOLE:
         return np.arange(1, total + 1)
-    exact = [
-        conformal_rank(k / 1000, samples, points, method) for k in range(1, 1000) for method in ("sample", "pooled")
-    ]
+    exact = [conformal_rank(k / 1000, samples, points, how) for k in range(1, 1000) for how in ("sample", "pooled")]
     tail = np.geomspace(1, total / 2, _KEPT_TAIL).astype(np.int64)
     found = np.unique(np.concatenate([np.asarray(exact), tail, total + 1 - tail]))
     return found[found <= total]

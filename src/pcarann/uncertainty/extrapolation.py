@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -48,27 +48,26 @@ class Outside:
     certainty: Array
     """How certain it is that they are outside, from 0 to 1, (rows, 1)"""
 
-    def possible_error(self, here: Array, edge: Array, mirrored: Array, spread: Array) -> Array:
-        """δ, (rows, values), from û at x, x_c and x_m and the spread of the outputs, (1, values)."""
-        xp = place_of(here).xp
-        found = self.certainty * (xp.abs(here - edge) + xp.abs(edge - mirrored) / self.share + self.distance * spread)
-        # New in combination alone: inside in every respect that is known here, but for rounding.
-        found = xp.where(self.distance <= _ROUNDING, 0.0, found)
-        return xp.where(xp.isnan(found), math.inf, found)
-
     def in_block(self, here: slice, mean: Array, edge: Array, mirrored: Array, spread: Array) -> Array | None:
-        """δ of a block of all inputs, 0 for those inside; None where all are."""
+        """δ of a block of all inputs, from û at x, x_c and x_m and the spread of the outputs, (1, values).
+
+        It is 0 for inputs inside the data; None where all are.
+        """
         place = place_of(mean)
+        xp = place.xp
         mine = list(range(bisect_left(self.rows, here.start), bisect_left(self.rows, here.stop)))
         if not mine:
             return None
-        parts = {name: taken(getattr(self, name), mine) for name in ("share", "distance", "certainty")}
         local = [self.rows[i] - here.start for i in mine]
-        some = replace(self, **parts)
-        found = some.possible_error(taken(mean, local), taken(edge, mine), taken(mirrored, mine), spread)
+        parts = (self.share, self.distance, self.certainty, edge, mirrored)
+        share, distance, certainty, edge, mirrored = (taken(part, mine) for part in parts)
+        found = certainty * (xp.abs(taken(mean, local) - edge) + xp.abs(edge - mirrored) / share + distance * spread)
+        # New in combination alone: inside in every respect that is known here, but for rounding.
+        found = xp.where(distance <= _ROUNDING, 0.0, found)
+        found = xp.where(xp.isnan(found), math.inf, found)
         # Row i of what was found, or the row of zeros behind it.
         at = {row: i for i, row in enumerate(local)}
-        with_zeros = place.xp.concat([found, place.zeros(1, found.shape[1])], axis=0)
+        with_zeros = xp.concat([found, place.zeros(1, found.shape[1])], axis=0)
         return taken(with_zeros, [at.get(i, len(local)) for i in range(int(mean.shape[0]))])
 
 
@@ -108,7 +107,11 @@ class Edge:
         """Compare these of the encoded inputs, which have p-values, with what lies inside."""
         xp = ensemble.place.xp
         x, missed = [taken(part, rows) for part in orbit], taken(residual[:, None], rows)
-        inside = [self._inside(part) for part in self._clipped(ensemble, taken(inputs, rows), x)]
+        clipped = x
+        if self.columns is not None and len(orbit) == 1:  # columns go back into their ranges
+            low, high = self.columns
+            clipped = [ensemble.encode(xp.minimum(xp.maximum(taken(inputs, rows), low), high))]
+        inside = [self._inside(part) for part in clipped]
         steps = [a - b for a, b in zip(x, inside, strict=True)]
         room = _MIRRORED * 0.5 * (self.high - self.low)
         # The longest share of the way for which no coordinate goes further inside than there is room.
@@ -127,13 +130,6 @@ class Edge:
         if group is not None:  # the same wherever a symmetry moves it; what moves with a sign has none as a square
             squares = sum(xp.abs(group.move_outputs(squares, g)) for g in ensemble.averaged) / len(ensemble.averaged)
         return xp.sqrt(squares)
-
-    def _clipped(self, ensemble: Ensemble, inputs: Array, orbit: list[Array]) -> list[Array]:
-        """The latents of inputs whose columns are taken back into their ranges."""
-        if self.columns is None or len(orbit) > 1:
-            return orbit
-        xp = ensemble.place.xp
-        return [ensemble.encode(xp.minimum(xp.maximum(inputs, self.columns[0]), self.columns[1]))]
 
     def _inside(self, x: Array) -> Array:
         xp = place_of(x).xp

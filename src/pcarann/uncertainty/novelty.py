@@ -28,9 +28,10 @@ import numpy as np
 from scipy.special import bdtrc
 
 from pcarann.backend.arrays import Array, to_host
+from pcarann.latent.channels import latent_parts
 from pcarann.latent.pca import PCA
 
-__all__ = ["LEVEL", "Names", "Novelty", "NoveltyTest", "Sight", "Tails", "latent_parts", "p_among"]
+__all__ = ["LEVEL", "Names", "Novelty", "NoveltyTest", "Sight", "Tails", "p_among"]
 
 LEVEL = 0.01
 """p-value at which an input counts as new"""
@@ -205,9 +206,8 @@ class NoveltyTest:
         unit = max(self.farthest[0], self.floor) or 1.0
         residual = np.linalg.norm(seen.residual, axis=1) / unit
         distance = np.linalg.norm(seen.distance, axis=1) / (self.farthest[1] or 1.0)
-        return Novelty(
-            residual, distance, p_value, tuple(self.reason(seen, i, int(worst[i]), names) for i in range(len(worst)))
-        )
+        reasons = tuple(self.reason(seen, i, int(at), names) for i, at in enumerate(worst))
+        return Novelty(residual, distance, p_value, reasons)
 
     def p_values(self, seen: Sight) -> tuple[Values, np.ndarray[tuple[int, ...], np.dtype[np.int64]]]:
         """The p-value of each input, and the statistic that is farthest out."""
@@ -292,13 +292,3 @@ def _by_group(depth: Values, groups: Sequence[int]) -> tuple[Values, Any]:
     parts = latent_parts(groups)
     greatest = np.stack([depth[:, part].max(axis=1) for part in parts])
     return greatest, np.stack([part.start + depth[:, part].argmax(axis=1) for part in parts])
-
-
-def latent_parts(sizes: Sequence[int]) -> list[slice]:
-    """The latents of each channel, for channels of so many latents.
-
-    >>> latent_parts([2, 3])
-    [slice(0, 2, None), slice(2, 5, None)]
-    """
-    ends = np.cumsum(sizes)
-    return [slice(int(end - size), int(end)) for end, size in zip(ends, sizes, strict=True)]

@@ -1,8 +1,4 @@
-"""What the training inputs look like, so that others can be compared with them: the test of novelty, and the edge.
-
-The reference of the novelty is what the input PCA says of samples that it has not seen: those of the validation part,
-and folds that were left out of it (`crossfit`) where these are few or none.
-"""
+"""What the training inputs look like, so that others can be compared with them: the test of novelty, and the edge."""
 
 from __future__ import annotations
 
@@ -12,11 +8,12 @@ import numpy as np
 
 from pcarann.backend.arrays import Array, cuts, place_of, taken, to_host
 from pcarann.backend.random import spread
+from pcarann.latent.channels import latent_parts
 from pcarann.latent.crossfit import LeftOut
 from pcarann.latent.pca import PCA
 from pcarann.latent.rows import TrainingRows
 from pcarann.uncertainty.extrapolation import Edge
-from pcarann.uncertainty.novelty import NoveltyTest, Sight, Values, latent_parts
+from pcarann.uncertainty.novelty import NoveltyTest, Sight, Values
 from pcarann.uncertainty.view import View
 
 __all__ = ["survey"]
@@ -29,9 +26,11 @@ def survey(
     view: View, pca: PCA, rows: TrainingRows, inputs: Array, folds: list[list[LeftOut]]
 ) -> tuple[NoveltyTest, Edge]:
     """The test of novelty and the edge of (samples, values) training inputs, whose rows were encoded by this PCA."""
-    seen = _seen(view, pca, rows, inputs)
-    inner, unseen = rows.order.inner, rows.samples - rows.order.inner
-    reference = _rows(seen, [inner + i for i in spread(unseen, _MOST_REFERENCE)])
+    order, inner = rows.order.samples, rows.order.inner
+    parts = cuts(len(order), _MEASURED if place_of(inputs).on_host else len(order))
+    seen = Sight.joined([view.sight(pca, inner, taken(inputs, order[part]), rows.x[part, :]) for part in parts])
+    some = [inner + i for i in spread(len(order) - inner, _MOST_REFERENCE)]
+    reference = Sight(seen.x[some], seen.distance[some], seen.residual[some], seen.columns[some], seen.parts)
     if folds:
         left = _left_out(view, folds, to_host(rows.x[:inner, :]), seen.columns)
         # What belongs to samples that the PCA has seen is no news to it.
@@ -52,33 +51,15 @@ def survey(
     return NoveltyTest.of(reference, pca, inner, farthest, ranges), edge
 
 
-def _seen(view: View, pca: PCA, rows: TrainingRows, inputs: Array) -> Sight:
-    """What is seen of all training inputs, in the order of their latents."""
-    order, inner = rows.order.samples, rows.order.inner
-    parts = cuts(len(order), _MEASURED if place_of(inputs).on_host else len(order))
-    return Sight.joined([view.sight(pca, inner, taken(inputs, order[part]), rows.x[part, :]) for part in parts])
-
-
-def _rows(seen: Sight, rows: list[int]) -> Sight:
-    return Sight(seen.x[rows], seen.distance[rows], seen.residual[rows], seen.columns[rows], seen.parts)
-
-
 def _left_out(view: View, folds: list[list[LeftOut]], x: Values, columns: Values) -> Sight:
     """What is seen of folds by the PCAs that were fitted without them, channel by channel."""
     latents, distances, residuals = [], [], []
     for part, where, modes in zip(folds, latent_parts(view.sizes), view.modes, strict=True):
-        aligned = [one.aligned(x[:, where]) for one in part]
-        latents.append(np.concatenate([codes[:, :modes] for codes in aligned]))
+        latents.append(np.concatenate([one.aligned(x[:, where])[:, :modes] for one in part]))
         white = [one.x[:, :modes] / np.where(one.spread[:modes] > 0, one.spread[:modes], 1.0) for one in part]
-        apart = np.concatenate([np.sqrt((codes**2).sum(axis=1)) for codes in white])
-        distances.append(apart)
+        distances.append(np.concatenate([np.sqrt((codes**2).sum(axis=1)) for codes in white]))
         beyond = [np.sqrt(one.residual**2 + (one.x[:, modes:] ** 2).sum(axis=1)) for one in part]
         residuals.append(np.concatenate(beyond))
     rows = [row for one in folds[0] for row in one.rows]
-    return Sight(
-        np.concatenate(latents, axis=1),
-        np.stack(distances, 1),
-        np.stack(residuals, 1),
-        columns[rows],
-        latent_parts(view.modes),
-    )
+    whole, parts = np.concatenate(latents, axis=1), latent_parts(view.modes)
+    return Sight(whole, np.stack(distances, 1), np.stack(residuals, 1), columns[rows], parts)

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pcarann.backend.arrays import Array, cuts, place_of, to_host
-from pcarann.latent.channels import channel_sizes
+from pcarann.latent.channels import channel_sizes, latent_parts
 from pcarann.latent.crossfit import LeftOut
 from pcarann.latent.pca import PCA
-from pcarann.uncertainty.novelty import Names, Sight, Values, latent_parts
+from pcarann.uncertainty.novelty import Names, Sight, Values
 
 __all__ = ["View", "view_of"]
 
@@ -43,8 +43,7 @@ class View:
         if self.constant:
             size = int(inputs.shape[1]) // grid[0]
             return place_of(inputs).xp.stack([inputs[:, c * size] for c in self.constant], axis=1)
-        single = len(grid) == 1 and grid[0] <= _MOST_COLUMNS
-        return inputs if single else inputs[:, :0]
+        return inputs if len(grid) == 1 and grid[0] <= _MOST_COLUMNS else inputs[:, :0]
 
     def all_names(self, unit: float) -> Names:
         """Names in the order of columns and channels, for inputs that were divided by a unit."""
@@ -59,7 +58,9 @@ class View:
         size = int(pca.mean.shape[0]) // len(self.sizes)
         for c, where in enumerate(latent_parts(self.sizes)):
             values, seen = slice(c * size, (c + 1) * size), slice(where.start, where.start + self.modes[c])
-            residual.append(_residuals(_part(pca, values, seen), inputs[:, values], x[:, seen]))
+            weights = None if pca.weights is None else pca.weights[values]
+            part = replace(pca, mean=pca.mean[values], modes=pca.modes[seen, values], weights=weights)
+            residual.append(_residuals(part, inputs[:, values], x[:, seen]))
             kept.append(to_host(x[:, seen]))
             distance.append(np.sqrt(((kept[-1] / to_host(spread[seen])) ** 2).sum(axis=1)))
         columns = to_host(self.columns(inputs, pca.grid))
@@ -74,12 +75,10 @@ def view_of(pca: PCA, channels: int, folds: list[list[LeftOut]], names: Sequence
     modes = tuple(min(pair) for pair in zip(sizes, ranks or sizes, strict=True))
     leading = pca.grid[0] if len(pca.grid) > 1 and pca.grid[0] <= _MOST_CHANNELS else 0
     constant = tuple(c for c in range(leading) if _is_constant(inputs, c, leading))
+    kind, count = "column", min(math.prod(pca.grid), _MOST_COLUMNS)
     if channels > 1 or constant:
-        count = max(channels, leading)
-        return View(sizes, modes, tuple(names) or tuple(f"channel {c}" for c in range(count)), constant)
-    return View(
-        sizes, modes, tuple(names) or tuple(f"column {j}" for j in range(min(math.prod(pca.grid), _MOST_COLUMNS)))
-    )
+        kind, count = "channel", max(channels, leading)
+    return View(sizes, modes, tuple(names) or tuple(f"{kind} {i}" for i in range(count)), constant)
 
 
 def _is_constant(inputs: Array, channel: int, channels: int) -> bool:
@@ -87,14 +86,7 @@ def _is_constant(inputs: Array, channel: int, channels: int) -> bool:
     xp = place_of(inputs).xp
     size = int(inputs.shape[1]) // channels
     part = inputs[:, channel * size : (channel + 1) * size]
-    apart = float(xp.max(xp.abs(part - part[:, :1])))
-    return apart <= 1e-12 * float(xp.max(xp.abs(part)))
-
-
-def _part(pca: PCA, values: slice, latents: slice) -> PCA:
-    """A PCA of some values by some modes, as far as `residual` needs it."""
-    weights = None if pca.weights is None else pca.weights[values]
-    return replace(pca, mean=pca.mean[values], modes=pca.modes[latents, values], weights=weights)
+    return float(xp.max(xp.abs(part - part[:, :1]))) <= 1e-12 * float(xp.max(xp.abs(part)))
 
 
 def _residuals(pca: PCA, inputs: Array, x: Array) -> Values:
