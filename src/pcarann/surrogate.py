@@ -12,12 +12,12 @@ import math
 import os
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 
-from pcarann.backend.arrays import Array, place_of, to_host
+from pcarann.backend.arrays import Array, Place, place_of, to_host
 from pcarann.backend.locking import writing
 from pcarann.options import with_option
 from pcarann.storage.container import write
@@ -25,7 +25,41 @@ from pcarann.uncertainty.bands import Band, Block, Spread, band, calibration_of,
 from pcarann.uncertainty.conformal import Calibration, Method, check_level
 from pcarann.validation import check_fields, check_pair_lengths, required
 
-__all__ = ["Surrogate", "checked_outputs"]
+__all__ = ["State", "Surrogate", "checked_outputs"]
+
+
+class State(Protocol):
+    """One state of a surrogate, as calibration and intervals need it."""
+
+    @property
+    def place(self) -> Place:
+        """Where its arrays are"""
+
+    @property
+    def output_grid(self) -> tuple[int, ...]:
+        """Shape of one predicted field"""
+
+    @property
+    def output_size(self) -> float:
+        """Root mean square of the output values of the training set"""
+
+    @property
+    def state(self) -> int:
+        """Counts the changes of the readouts"""
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """The last one"""
+
+    @property
+    def calibrated(self) -> int:
+        """The state that the calibration belongs to"""
+
+    def outputs(self, fields: Array) -> Array:
+        """(samples, values) outputs as they were handed in, to the units inside."""
+
+    def handed(self, fields: Array) -> Array:
+        """(samples, values) outputs in the units inside, to those that are handed out."""
 
 
 class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -33,12 +67,8 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     @abstractmethod
-    def fitted_(self) -> Any:
-        """What the surrogate is at this moment; an AttributeError before `fit`.
-
-        A record that has, as `pcarann.fitted.Fitted` has them, `place`, `output_grid`, `output_size`, `state`,
-        `calibration`, `calibrated`, and the ways `outputs` and `handed` between the units inside and the user's.
-        """
+    def fitted_(self) -> State:
+        """What the surrogate is at this moment; an AttributeError before `fit`."""
 
     @abstractmethod
     def _blocks(self, X: Array, fitted: Any) -> tuple[int, Iterable[Block]]:
@@ -136,18 +166,18 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _mean(self, X: Array, fitted: Any) -> Array:
         return self._spread(X, fitted).mean
 
-    def _spread(self, X: Array, fitted: Any) -> Spread:
+    def _spread(self, X: Array, fitted: State) -> Spread:
         samples, blocks = self._blocks(X, fitted)
         return gathered(blocks, samples, math.prod(fitted.output_grid), fitted.place)
 
 
-def checked_outputs(y: Any, fitted: Any) -> Array:
+def checked_outputs(y: Any, fitted: State) -> Array:
     """True outputs of a user in the units inside, (samples, values), or a refusal."""
     grid = fitted.output_grid
     return fitted.outputs(check_fields(required(y), "y", fitted.place, grid=grid, scalar=not grid)[0])
 
 
-def _handed(X: Array, fitted: Any, fields: Array) -> Array:
+def _handed(X: Array, fitted: State, fields: Array) -> Array:
     """(samples, values) outputs on their grid and in their unit, as the kind of array that the user handed in."""
     place = place_of(X)
     fields = place.put(fitted.handed(fields))
