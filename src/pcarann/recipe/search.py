@@ -28,7 +28,7 @@ from pcarann.recipe.choice import DEFAULT, ENERGY, Choice
 from pcarann.recipe.finals import Race
 from pcarann.recipe.judge import Judge, Split, split_into_folds
 from pcarann.recipe.report import AutoReport, Trial
-from pcarann.recipe.trials import LENGTHS, Fold, KernelTrial, random_trial
+from pcarann.recipe.trials import SEARCHED_LENGTHS, Fold, KernelTrial, random_trial
 from pcarann.symmetry.generators import Symmetry
 
 __all__ = ["AutoReport", "Search", "choose"]
@@ -233,16 +233,16 @@ class Search:
     def _tuned(self, choice: Choice) -> tuple[Choice, float]:
         """Walk along the lengths from the one at hand while the error falls."""
         trial = KernelTrial(self.folds(choice), choice)
-        judged = cache(lambda index: trial.error(LENGTHS[index]))
-        at = min(range(len(LENGTHS)), key=lambda i: abs(math.log(LENGTHS[i] / choice.length)))
+        judged = cache(lambda index: trial.error(SEARCHED_LENGTHS[index]))
+        at = min(range(len(SEARCHED_LENGTHS)), key=lambda i: abs(math.log(SEARCHED_LENGTHS[i] / choice.length)))
         while judged(at)[0] < _HOPELESS * self.error:
-            near = [i for i in (at - 1, at, at + 1) if 0 <= i < len(LENGTHS)]
+            near = [i for i in (at - 1, at, at + 1) if 0 <= i < len(SEARCHED_LENGTHS)]
             following = min(near, key=lambda i: judged(i)[0])
             if following == at:
                 break
             at = following
         error, ridge = judged(at)
-        return replace(choice, length=LENGTHS[at], ridge=ridge), error
+        return replace(choice, length=SEARCHED_LENGTHS[at], ridge=ridge), error
 
 
 def _improve_power(state: Search) -> None:

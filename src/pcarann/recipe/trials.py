@@ -22,7 +22,7 @@ from pcarann.recipe.choice import KEPT_ENERGY, Choice, fit_input_pca, metric_on
 
 __all__ = ["Fold", "KernelTrial", "random_trial"]
 
-LENGTHS = tuple(2.0**k for k in range(-2, 10))
+SEARCHED_LENGTHS = tuple(2.0**k for k in range(-2, 10))
 RIDGES = tuple(10.0**k for k in range(-14, 1))
 
 
