@@ -8,6 +8,7 @@ from sklearn.base import clone
 from conftest import periodic_pairs, table
 from pcarann import PCARaNN, Symmetry, load
 from pcarann.metrics import coverage, relative_l2
+from pcarann.options import Options
 from pcarann.recipe.choice import Choice, chosen_parameters
 from pcarann.recipe.judge import split_into_folds
 from pcarann.recipe.report import AutoReport
@@ -151,8 +152,8 @@ def test_what_was_chosen_is_what_the_model_was_given(rough):
 
 def _parts(value):
     """A parameter as a list of what can be compared, without the objects that hold options."""
-    if hasattr(value, "get_params"):
-        value = tuple(value.get_params().values())
+    if isinstance(value, Options):
+        value = tuple(vars(value).values())
     return [part for one in value for part in _parts(one)] if isinstance(value, tuple) else [value]
 
 
