@@ -1,6 +1,7 @@
 import json
 import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -9,7 +10,7 @@ import xarray
 from click.testing import CliRunner
 from rich.console import Console
 
-from pcarann import PCARaNN, load
+from pcarann import Kernel, PCARaNN, Refine, load
 from pcarann.cli import main
 from pcarann.cli.output import show
 from pcarann.metrics import relative_l2
@@ -52,6 +53,31 @@ def test_the_whole_story_from_files(folder, pairs):
     assert load("model")._fitted.n_adapted == 0
     refused = run("predict", "adapted", "test.npz", "-o", "x.npz", "--alpha", "0.1", code=1)
     assert refused.stderr.startswith("Error: The calibration is stale")
+
+
+@pytest.mark.parametrize("regressor", ["kernel", Kernel(2.0)], ids=str)
+def test_a_kernel_is_described_and_calibrated_however_it_was_given(folder, pairs, regressor):
+    PCARaNN(n_components=4, n_members=2, regressor=regressor).fit(*pairs[:100]).save("model")
+    facts = json.loads(run("describe", "model", "--json").stdout)
+    assert facts["regressor"] == "kernel"
+    assert facts["length"] > 0
+    run("calibrate", "model", "calibration.npz")
+    assert load("model").fitted_.calibration.n_samples == 100
+
+
+def test_a_kernel_in_a_file_of_an_older_format_is_described():
+    old = Path(__file__).parent / "storage" / "data" / "format4-kernel.model"
+    assert json.loads(run("describe", old, "--json").stdout)["regressor"] == "kernel"
+
+
+def test_options_inside_objects_have_flags(folder):
+    run(*FIT, "--refine-ridge", "0.5")
+    assert load("model").scales == Refine(0.5)
+    refused = run(*FIT, "--force", "--scales", "energy", "--refine-ridge", "0.5", code=2)
+    assert "--refine-ridge belongs to the refinement: it needs --scales refined." in refused.stderr
+    np.savez("channels.npz", inputs=np.random.default_rng(0).normal(size=(40, 2, 5)), outputs=np.ones((40, 3)))
+    run("fit", "channels.npz", "-o", "other", "--channels", "--members", "2", "--scales", "energy")
+    assert load("other").fields.channels
 
 
 def test_a_pair_of_npy_files_is_data_too(folder, pairs):

@@ -3,7 +3,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from pcarann import Adapt, Fields, Kernel, Marching, PCARaNN, Refine
+from pcarann import Adapt, Fields, Kernel, Marching, PCARaNN, Refine, Symmetry
 from pcarann.options import resolved, with_option
 
 SMALL = dict(n_components=3, widths=(20, 10), n_members=1)
@@ -39,6 +39,21 @@ def test_one_option_is_set_through_its_object(given, expected):
 
 def test_an_option_is_set_through_a_marched_model_too():
     assert Marching(PCARaNN()).set_params(model__adapt__ridge=0.5).model.adapt == Adapt(0.5)
+    assert Marching().set_params(model=PCARaNN(), model__ridge=1.0).model.ridge == 1.0
+
+
+def test_a_refused_option_of_a_marched_model_changes_nothing():
+    model = Marching(PCARaNN())
+    with pytest.raises(ValueError, match="Invalid parameter adapt__bogus"):
+        model.set_params(step=3, model__adapt__bogus=1)
+    assert model.step == 1
+
+
+def test_the_numbers_of_a_symmetry_are_checked():
+    model = PCARaNN(symmetry=Symmetry.shifts(-1))
+    assert model.set_params(symmetry__n_fit=4).symmetry.n_fit == 4
+    with pytest.raises(ValueError, match="n_fit must be"):
+        model.set_params(symmetry__n_fit="a")
 
 
 @pytest.mark.parametrize(
@@ -47,7 +62,7 @@ def test_an_option_is_set_through_a_marched_model_too():
         (dict(scales__ridge=1.0), "Invalid parameter scales__ridge: scales='energy' has no options."),
         (dict(adapt__length=1.0), "Invalid parameter adapt__length: Adapt has ridge, start, forgetting."),
         (dict(nothing=1.0), "Invalid parameter 'nothing'"),
-        (dict(nothing__ridge=1.0), "Invalid parameter nothing__ridge"),
+        (dict(nothing__ridge=1.0), "Invalid parameter 'nothing'"),
     ],
 )
 def test_an_option_that_does_not_exist_is_refused_in_one_sentence(given, says):

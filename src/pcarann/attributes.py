@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pcarann.backend.locking import writing
 from pcarann.ensemble.maps import KernelMap, RandomMap
 from pcarann.ensemble.mean_and_spread import Ensemble
 from pcarann.features.refine import Refinement
@@ -27,7 +28,8 @@ class FittedAttributes:
 
     @fitted_.setter
     def fitted_(self, record: Fitted) -> None:
-        self._fitted = record
+        with writing(self):
+            self._fitted = record
 
     @property
     def ensemble_(self) -> Ensemble:

@@ -154,6 +154,7 @@ def _encode(settings: Settings, samples: Samples, group: Group | None, tick: Tic
     channels = _channel_count(grids[0], settings.fields.smoothing) if settings.fields.channels else 1
     elements = group.subset(settings.symmetry.n_fit, settings.seed) if group and settings.symmetry else (0,)
     copies = [Copies(group, elements, settings.seed, side) for side in (0, 1)]
+    few_unseen = order.together > 1 or len(order.samples) - order.inner < _FEW_UNSEEN
     complaints: list[str] = []
     watched: list[Watched] = []
 
@@ -168,7 +169,7 @@ def _encode(settings: Settings, samples: Samples, group: Group | None, tick: Tic
             weights=weights[side],
             name=name,
             complain=complaints.append,
-            **({} if side else {"watch": lambda *seen: watched.append(seen)}),
+            **({"watch": lambda *seen: watched.append(seen)} if side == 0 and few_unseen else {}),
         )
         found = copies[side].fit_pca(fields, order.parts, fit)
         clock.lap(f"{name}_pca")
@@ -197,13 +198,14 @@ def _channel_count(grid: tuple[int, ...], smoothing: float) -> int:
     """Channels of an input grid, or a refusal."""
     if smoothing and len(grid) == 2:
         raise ValueError(
-            "smoothing runs along the last two axes of the inputs, one of which counts channels here: leave it at 0."
+            "fields.smoothing runs along the last two axes of the inputs, one of which counts channels here: leave it "
+            "at 0."
         )
     if len(grid) < 2:
         shape = ("samples", *grid)
         raise ValueError(
-            f"channels=True needs inputs of shape (samples, channels, *grid), found ({', '.join(map(str, shape))}): "
-            "they have no channels."
+            "fields.channels=True needs inputs of shape (samples, channels, *grid), "
+            f"found ({', '.join(map(str, shape))}): they have no channels."
         )
     return grid[0]
 
@@ -254,11 +256,8 @@ def _refined(settings: Settings, start: RandomMap, rows: TrainingRows, tick: Tic
 def _left_out_folds(encoded: _Encoded) -> list[list[LeftOut]]:
     """What input PCAs say of samples that they have not seen, channel by channel, where validation samples are few."""
     order = encoded.rows.order
-    if order.together == 1 and len(order.samples) - order.inner >= _FEW_UNSEEN:
-        return []
-    copied = encoded.copies.sources(order.inner)
-    owners = order.owners
-    parts = folds_of([*owners, *(owners[row] for row in copied)], order.inner)
+    copied, owners = encoded.copies.sources(order.inner), order.owners
+    parts = folds_of([*owners, *(owners[row] for row in copied)], order.inner) if encoded.watched else []
     folds = [[left_out(*seen, fold) for fold in parts] for seen in encoded.watched]
     encoded.watched.clear()  # as large as the fields
     return folds

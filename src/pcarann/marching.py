@@ -91,7 +91,8 @@ class Marching(Surrogate):
 
     @marched_.setter
     def marched_(self, record: Marched) -> None:
-        self._marched = record
+        with writing(self):
+            self._marched = record
 
     @property
     def model_(self) -> PCARaNN:
@@ -206,6 +207,11 @@ class Flow:
     def state(self) -> int:
         """Counts the changes of the step"""
         return self.model.state
+
+    @property
+    def stale(self) -> bool:
+        """Whether the step was changed after the last calibration."""
+        return self.calibration is not None and self.calibrated != self.state
 
     def outputs(self, fields: Array) -> Array:
         """Outputs as they were handed in, to the units inside."""

@@ -153,15 +153,16 @@ class PCARaNN(FittedAttributes, Surrogate):
         with writing(self):
             settings, together = Settings.of(self), check_count(together, "together")
             inputs, outputs, grids, units = _pairs(X, y, self.device, least=2)
+            if inputs.shape[0] % together:
+                raise ValueError(f"together={together} must divide the number of samples, found {inputs.shape[0]}.")
             smoothing = Smoothing.of(inputs, grids[0], settings.fields.smoothing)
             inputs = smoothing(inputs, grids[0])
             samples = Samples(inputs, outputs, grids, units, smoothing, column_names(X, grids[0]), together)
             with progress(self.verbose) as tick:
-                self._fitted = train(settings, samples, tick)
+                self._fitted = fitted = train(settings, samples, tick)
             self.__dict__.pop("auto_report_", None)
-        report = self._fitted.report
-        if report is not None and report.useless and self._fitted.samples >= _FEWEST_TO_CHOOSE:
-            warn_user(str(report))
+        if fitted.report is not None and fitted.report.useless and fitted.samples >= _FEWEST_TO_CHOOSE:
+            warn_user(str(fitted.report))
         return self
 
     @classmethod

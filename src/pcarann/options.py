@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal
 
+from pcarann.ensemble.adaptation import Start
+
 __all__ = ["Adapt", "Fields", "Kernel", "Options", "Refine", "resolved", "with_option"]
 
 
@@ -47,7 +49,7 @@ class Adapt(Options):
 
     ridge: float = 1e-2
     """λ of the recursion. Another one than before is used for all samples, those taken in earlier too"""
-    start: Literal["least-squares", "ridge"] = "least-squares"
+    start: Start = "least-squares"
     """What it departs from: the fitted readout (the paper's), or the ridge solution of the training data, with which
     it equals a ridge refit on all data"""
     forgetting: float = 1.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -45,7 +45,7 @@ class Settings:
             raise ValueError(f"widths must be a pair (n₁, n₂), got {widths!r}.")
         scales, gains, refine = _check_scales(model.scales)
         kernel = _check_regressor(model.regressor)
-        return cls(
+        settings = cls(
             components=check_components(model.n_components),
             widths=(check_count(widths[0], "widths"), check_count(widths[1], "widths")),
             n_members=check_count(model.n_members, "n_members"),
@@ -59,8 +59,9 @@ class Settings:
             symmetry=model.symmetry,
             fields=_check_fields(model.fields),
             adapt=_check_adapt(model.adapt),
-            seed=check_seed(model.random_state) if seed is None else seed,
+            seed=seed or 0,
         )
+        return settings if seed is not None else replace(settings, seed=check_seed(model.random_state))
 
     @property
     def refines(self) -> bool:

@@ -52,8 +52,8 @@ class State(Protocol):
         """The last one"""
 
     @property
-    def calibrated(self) -> int:
-        """The state that the calibration belongs to"""
+    def stale(self) -> bool:
+        """Whether the surrogate was changed after it"""
 
     def outputs(self, fields: Array) -> Array:
         """(samples, values) outputs as they were handed in, to the units inside."""
@@ -131,7 +131,7 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if fitted.calibration is None:
             name = type(self).__name__
             raise NotFittedError(f"This {name} has no calibration: call calibrate(X, y) before predict_interval.")
-        if fitted.calibrated != fitted.state:
+        if fitted.stale:
             raise NotFittedError(
                 "The calibration is stale, since partial_fit changed the model after it: call calibrate(X, y) again."
             )
@@ -144,16 +144,25 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         write(path, *self._described())
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, those of an object by two underscores: `set_params(adapt__ridge=1e-3)`."""
+        """Set parameters, those of an object by two underscores: `set_params(adapt__ridge=1e-3)`.
+
+        Where one is refused, all stay as they were.
+        """
+        before = self.get_params(deep=False)
         whole = {name: value for name, value in params.items() if "__" not in name}
         for name, value in params.items():
             group, _, option = name.partition("__")
-            if option and not hasattr(getattr(self, group, None), "set_params"):
-                whole[group] = with_option(group, whole.get(group, getattr(self, group, None)), option, value)
+            held = whole.get(group, before.get(group))
+            if option and group in before and not hasattr(held, "set_params"):
+                whole[group] = with_option(group, held, option, value)
             elif option:
                 whole[name] = value
-        found: Self = super().set_params(**whole)
-        return found
+        try:
+            super().set_params(**whole)
+        except ValueError:
+            super().set_params(**before)
+            raise
+        return self
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "fitted_")

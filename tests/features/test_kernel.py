@@ -226,7 +226,7 @@ def here_and_there(request, tmp_path_factory):
 @pytest.mark.parametrize("i", range(len(KERNELS)), ids=KERNELS)
 def test_a_kernel_is_the_same_function_under_another_blas(here_and_there, i):
     here, there = (part[i] for part in here_and_there)
-    assert np.abs(there - here).max() <= 1e-9 * np.abs(here).max()  # row 27 of shared/FAULTS.md
+    assert np.abs(there - here).max() <= 1e-9 * np.abs(here).max()  # a file is the same function to nine digits
 
 
 def test_a_kernel_copes_with_noise_by_default(pairs):

@@ -3,7 +3,7 @@
 Everything below the estimator is written against the Array API standard and runs where its arrays are.
 This module says where that is (`Place`), moves arrays there and back, and holds the few operations that the
 standard lacks: products and tanh in given memory, shifts of unsigned words, and quantiles of rows; `linalg` beside it
-has those on matrices. No other module mentions a library by name.
+has those on matrices. No other module computes with one library in one way and with another in another.
 """
 
 from __future__ import annotations

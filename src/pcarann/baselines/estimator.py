@@ -19,9 +19,10 @@ import torch
 from sklearn.exceptions import NotFittedError
 
 from pcarann.backend.arrays import place_of
+from pcarann.backend.progress import Tick
 from pcarann.baselines.checkpoints import Checkpoint
 from pcarann.baselines.fields import Fields, Gaussian, checked, flat, split
-from pcarann.baselines.optimisation import Recipe, Samples, Tick, Training, exact_convolutions, silent
+from pcarann.baselines.optimisation import Recipe, Samples, Training, exact_convolutions, silent
 from pcarann.validation import check_count, check_fields, check_number
 
 __all__ = ["Codec", "FieldCodec", "Rescaled", "TorchOperator", "dense"]

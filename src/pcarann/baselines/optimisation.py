@@ -25,10 +25,9 @@ from typing import Any
 import numpy as np
 import torch
 
-__all__ = ["Recipe", "Samples", "Tick", "Training", "exact_convolutions", "one_cycle", "relative_errors", "silent"]
+from pcarann.backend.progress import Tick
 
-Tick = Callable[[str, int, int | None], None]
-"""Progress: (stage, steps done, steps in all where known)."""
+__all__ = ["Recipe", "Samples", "Training", "exact_convolutions", "one_cycle", "relative_errors", "silent"]
 
 WARM = 0.3
 """Share of the training in which the rate rises"""

@@ -74,6 +74,8 @@ def fit(data: Source, target: Target, auto: bool, budget: float, as_json: bool, 
         model = PCARaNN.auto(a, u, budget=budget, verbose=True, **own)
     else:
         given = {name: value for name, value in parameters.items() if value is not None}
+        if "scales__ridge" in given and given["scales"] != "refined":
+            raise click.UsageError("--refine-ridge belongs to the refinement: it needs --scales refined.")
         model = PCARaNN(verbose=True).set_params(**given).fit(a, u)
     model.verbose = False
     model.save(target.path)
@@ -222,14 +224,16 @@ def adapt(model: Any, a: Any, u: Any) -> tuple[str, dict[str, Any]]:
 
 def model_facts(model: Any) -> dict[str, Any]:
     """What a user wants to know of a fitted model."""
+    from pcarann.ensemble.maps import KernelMap
+
     fitted = model.fitted_
-    first = fitted.ensemble.members[0]
+    first, kernel = fitted.ensemble.members[0], isinstance(fitted.feature_map, KernelMap)
     facts: dict[str, Any] = {
         "input_grid": list(model.input_pca_.grid),
         "output_grid": list(model.output_pca_.grid),
         "components": [model.input_pca_.n_components, model.output_pca_.n_components],
         "explained_energy": [model.input_pca_.explained_energy, model.output_pca_.explained_energy],
-        "regressor": model.regressor,
+        "regressor": "kernel" if kernel else "random",
         "features": first.features.count,
         "members": len(fitted.ensemble.members),
         "ridge": model.ridge_,
@@ -242,7 +246,7 @@ def model_facts(model: Any) -> dict[str, Any]:
         "calibration_stale": fitted.stale,
         "fit_seconds": model.fit_seconds_.get("total", 0.0),
     }
-    if model.regressor == "kernel":
+    if kernel:
         facts["length"] = model.length_
     else:
         facts |= {"widths": list(model.widths), "scales": list(model.scales_)}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Literal
 
 from pcarann.backend.arrays import Array, contiguous, cuts, place_of, taken
 from pcarann.backend.concurrency import concurrently
+from pcarann.backend.progress import Tick
 from pcarann.backend.random import spread
 from pcarann.ensemble.maps import FeatureMap, Features, RandomMap
 from pcarann.features.random_layers import RandomFeatures
@@ -17,10 +18,7 @@ from pcarann.readout.leave_out import left_out_residuals
 from pcarann.readout.ridge import choose_ridge, spectrum_of_rows, spectrum_of_sums
 from pcarann.readout.streamed import Block, NormalEquations, solve_streamed_readout
 
-__all__ = ["ROWS", "Member", "Tick", "fit_members", "resolve_ridge", "stream"]
-
-Tick = Callable[[str, int, int | None], None]
-"""Progress: (stage, steps done, steps in all where known)."""
+__all__ = ["ROWS", "Member", "fit_members", "resolve_ridge", "stream"]
 
 ROWS = 2048
 """Samples at a time through the hidden layers"""

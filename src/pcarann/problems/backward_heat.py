@@ -23,7 +23,7 @@ import numpy as np
 
 from pcarann.backend.arrays import Array, Place, place_of
 from pcarann.backend.concurrency import in_pieces
-from pcarann.problems.dataset import OperatorData, Options, Simulation
+from pcarann.problems.dataset import Generation, OperatorData, Simulation
 from pcarann.problems.random_fields import squared_exponential
 from pcarann.problems.spectral import second_difference_eigenvalues, sine_matrix
 
@@ -43,12 +43,12 @@ def generate(
     length: float = 0.2,
     grid: int = 64,
     steps: int = 10,
-    **options: Unpack[Options],
+    **options: Unpack[Generation],
 ) -> OperatorData:
     """Return n samples u(1) ↦ u(0), …, u(0.95): inputs (n, grid, grid), outputs (n, 20, grid, grid).
 
     `steps` are the Crank–Nicolson steps between two snapshots.
-    The `options` are those of every problem (`pcarann.problems.dataset.Options`).
+    The `options` are those of every problem (`pcarann.problems.dataset.Generation`).
     """
     points = np.linspace(0, 1, grid)
     coordinates = {"t": np.arange(SNAPSHOTS) / SNAPSHOTS, "x": points, "y": points}

@@ -21,7 +21,7 @@ import numpy as np
 
 from pcarann.backend.arrays import Array, Place, place_of
 from pcarann.backend.concurrency import in_pieces
-from pcarann.problems.dataset import OperatorData, Options, Simulation
+from pcarann.problems.dataset import Generation, OperatorData, Simulation
 from pcarann.problems.random_fields import Covariance, periodic_interval
 from pcarann.problems.spectral import alias_free, etdrk4, wavenumbers
 
@@ -36,14 +36,14 @@ _TAG = 10_001
 
 
 def generate(
-    n: int, *, seed: int = 0, viscosity: float = 0.01, grid: int = 300, steps: int = 4, **options: Unpack[Options]
+    n: int, *, seed: int = 0, viscosity: float = 0.01, grid: int = 300, steps: int = 4, **options: Unpack[Generation]
 ) -> OperatorData:
     """Return n samples u₀ ↦ u: inputs (n, 101 points), outputs (n, 101 times, 101 points).
 
     The solver takes `grid` points, a multiple of 100, and `steps` steps between two times.
-    The `options` are those of every problem (`pcarann.problems.dataset.Options`).
+    The `options` are those of every problem (`pcarann.problems.dataset.Generation`).
     """
-    coordinates = dict.fromkeys(("x", "t"), np.linspace(0, 1, INTERVALS + 1))
+    coordinates = {name: np.linspace(0, 1, INTERVALS + 1) for name in ("x", "t")}
     parameters = {"viscosity": viscosity, "grid": grid, "steps": steps}
     simulation = Simulation("burgers", simulate, parameters, coordinates, block=(500, 500))
     return simulation.generate(n, seed=seed, **options)

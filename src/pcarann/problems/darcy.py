@@ -24,7 +24,7 @@ import numpy as np
 
 from pcarann.backend.arrays import Array, Place, place_of
 from pcarann.backend.concurrency import in_pieces
-from pcarann.problems.dataset import OperatorData, Options, Simulation
+from pcarann.problems.dataset import Generation, OperatorData, Simulation
 from pcarann.problems.random_fields import Covariance, neumann_square
 from pcarann.problems.spectral import second_difference_eigenvalues, sine_matrix
 
@@ -41,12 +41,12 @@ _MOST_ITERATIONS = 200
 
 
 def generate(
-    n: int, *, seed: int = 0, fine: int = 421, tolerance: float = 1e-12, **options: Unpack[Options]
+    n: int, *, seed: int = 0, fine: int = 421, tolerance: float = 1e-12, **options: Unpack[Generation]
 ) -> OperatorData:
     """Return n samples a ↦ u: inputs and outputs (n, 29, 29).
 
     The solver takes `fine`² nodes, with fine = 28m + 1, until the residual is `tolerance` times the source.
-    The `options` are those of every problem (`pcarann.problems.dataset.Options`).
+    The `options` are those of every problem (`pcarann.problems.dataset.Generation`).
     """
     points = np.linspace(0, 1, POINTS)
     parameters = {"fine": fine, "tolerance": tolerance}

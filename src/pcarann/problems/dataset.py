@@ -24,7 +24,7 @@ from pcarann.problems.cache import Assembly, BlockCache, plain
 from pcarann.problems.selection import nonfinite, parse_key
 from pcarann.validation import check_count
 
-__all__ = ["OperatorData", "Options", "Simulation"]
+__all__ = ["Generation", "OperatorData", "Simulation"]
 
 _FORMAT = 1
 _SHUFFLE_STREAM = (0x73706C6974,)  # "split" in ASCII: no other stream has this number
@@ -130,7 +130,7 @@ class OperatorData:
         return cls(inputs, outputs, coordinates, name, parameters)
 
 
-class Options(TypedDict, total=False):
+class Generation(TypedDict, total=False):
     """What the generator of every problem takes beside the number of samples, the seed and its own parameters."""
 
     device: str | None

@@ -31,7 +31,7 @@ import numpy as np
 
 from pcarann.backend.arrays import Array, Place, place_of
 from pcarann.backend.concurrency import in_pieces
-from pcarann.problems.dataset import OperatorData, Options, Simulation
+from pcarann.problems.dataset import Generation, OperatorData, Simulation
 from pcarann.problems.random_fields import Covariance, periodic_square
 from pcarann.problems.spectral import alias_free, integrating_factor_rk4, wavenumbers
 
@@ -56,13 +56,13 @@ def generate(
     forcing: float = 0.1,
     grid: int = POINTS,
     steps: int = 50,
-    **options: Unpack[Options],
+    **options: Unpack[Generation],
 ) -> OperatorData:
     """Return n samples of ten snapshots and the next ten: inputs and outputs (n, 10, 64, 64).
 
     The inputs begin at t = `window`. The solver takes `grid`² points, a multiple of 64, and `steps` steps between
     two snapshots.
-    The `options` are those of every problem (`pcarann.problems.dataset.Options`).
+    The `options` are those of every problem (`pcarann.problems.dataset.Generation`).
     """
     points = np.arange(POINTS) / POINTS
     times = np.arange(window, window + 2 * SNAPSHOTS, dtype=float)

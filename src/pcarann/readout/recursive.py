@@ -176,5 +176,5 @@ def _positive(matrix: Array) -> Array:
     """Cholesky factor of a matrix that a positive ridge makes positive definite."""
     lower = cholesky(matrix)
     if lower is None:
-        raise ValueError("adaptation lost positive definiteness: use a larger adapt_ridge.")
+        raise ValueError("adaptation lost positive definiteness: use a larger ridge, Adapt(ridge=…).")
     return lower

@@ -20,7 +20,7 @@ from pcarann.ensemble.maps import KernelMap
 from pcarann.features.kernel import KernelFeatures
 from pcarann.features.random_layers import RandomFeatures
 from pcarann.fitted import Fitted
-from pcarann.options import Options
+from pcarann.options import Fields, Options
 from pcarann.storage.formats import FACTS, FORMAT_VERSION, Document, Tensors
 from pcarann.symmetry.generators import Symmetry
 from pcarann.uncertainty.conformal import Calibration
@@ -83,7 +83,7 @@ def _parameters(parameters: Mapping[str, Any], fitted: Fitted) -> dict[str, Any]
     if np.ndim(parameters["relevance"]):
         elsewhere["relevance"] = None
     fields = parameters["fields"]
-    fields = None if fields is None else replace(fields, quadrature=None)
+    fields = replace(fields, quadrature=None) if isinstance(fields, Fields) else None
     stored = {**parameters, **elsewhere, "fields": fields, "random_state": fitted.feature_map.random_seed}
     return {name: _plain(value) for name, value in stored.items()}
 

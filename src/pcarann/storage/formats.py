@@ -96,6 +96,7 @@ def _to_5(document: Document, _: Tensors) -> Document:
     names = ("n_components", "widths", "n_members", "scales", "ridge", "regressor", "linear", "relevance")
     kept = {name: old[name] for name in (*names, "symmetry", "random_state", "device", "verbose") if name in old}
     if kept["ridge"] == "loo":
+        warn_user("This model's ridge was chosen by leaving one out, which is gone: a new fit of it uses ridge='gcv'.")
         kept["ridge"] = "gcv"
     if kept["scales"] == "refined":
         kept["scales"] = {"options": "Refine"} | _renamed(old, {"ridge": "refine_ridge", "start": "refine_start"})

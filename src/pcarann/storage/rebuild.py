@@ -281,7 +281,7 @@ def _novelty_test(described: dict[str, Any] | None, tensors: Tensors) -> Novelty
     groups = tuple(int(n) for n in described["groups"])
     fits = body.shape == excess.shape == (sum(groups),) and min(groups) > 0 and low.shape == high.shape
     if not fits or surprises.ndim != 1 or not surprises.size or depths.shape != (len(groups), surprises.size):
-        raise ValueError("its reach does not fit together")
+        raise ValueError("its test of novelty does not fit together")
     residual, distance = (float(part) for part in described["farthest"])
     floor = float(described["floor"])
     return NoveltyTest(Tails(body, excess), groups, depths, surprises, floor, (residual, distance), (low, high))

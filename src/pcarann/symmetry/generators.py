@@ -61,6 +61,11 @@ class Symmetry:
     n_predict: int | None = None
     """Elements averaged at prediction; None for all"""
 
+    def __post_init__(self) -> None:
+        for name in ("n_fit", "n_predict"):
+            if getattr(self, name) is not None:
+                check_count(getattr(self, name), name)
+
     @classmethod
     def dihedral(cls, axes: tuple[int, int] = (-2, -1)) -> Symmetry:
         """Return the eight moves of the square, on two axes of both fields; other axes are carried along."""

@@ -246,7 +246,7 @@ def _best_entry(records: Sequence[Record], problem: Problem, method: str) -> _En
         return None
     runs = best_runs(records, problem.name, change=None if method == "best" else "kernel")
     if not runs:
-        is_kernel = estimator_of(best_model(problem.name)).regressor == "kernel"
+        is_kernel = estimator_of(best_model(problem.name)).regressor != "random"
         itself = method == "kernel_symmetric" and best_runs(records, problem.name) and is_kernel
         return _Entry(method, said="the best model itself") if itself else None
     seeds = one_per_seed(runs)
