@@ -59,7 +59,10 @@ def test_the_numbers_of_a_symmetry_are_checked():
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        (dict(scales__ridge=1.0), "Invalid parameter scales__ridge: scales='energy' has no options."),
+        (
+            dict(scales__ridge=1.0),
+            "Invalid parameter scales__ridge: scales='energy' has no options; scales='refined' has.",
+        ),
         (dict(adapt__length=1.0), "Invalid parameter adapt__length: Adapt has ridge, start, forgetting."),
         (dict(nothing=1.0), "Invalid parameter 'nothing'"),
         (dict(nothing__ridge=1.0), "Invalid parameter 'nothing'"),

@@ -26,50 +26,67 @@ class Options:
 
 @dataclass(frozen=True)
 class Refine(Options):
-    """How the scales of the random layers are refined on a validation loss."""
+    """How the scales of the random layers are refined on a validation loss.
+
+    ridge : float
+        λ inside the validation loss.
+    start : "scan" or "energy"
+        The best point of a coarse scan; or the energy-matched scales as in the paper, which depend on the unit of the
+        outputs, and from which the refinement may not leave a poor basin.
+    """
 
     ridge: float = 1e-4
-    """λ inside the validation loss"""
     start: Literal["scan", "energy"] = "scan"
-    """The best point of a coarse scan; or the energy-matched scales as in the paper, which depend on the unit of the
-    outputs, and from which the refinement may not leave a poor basin"""
 
 
 @dataclass(frozen=True)
 class Kernel(Options):
-    """A Matérn kernel on the latents in the place of random layers: the limit of many features."""
+    """A Matérn kernel on the latents in the place of random layers: the limit of many features.
+
+    length : None or float
+        In medians of the distance between training latents; None chooses it together with the ridge.
+    """
 
     length: float | None = None
-    """In medians of the distance between training latents; None chooses it together with the ridge"""
 
 
 @dataclass(frozen=True)
 class Adapt(Options):
-    """How `partial_fit` takes new samples in."""
+    """How `partial_fit` takes new samples in; of no effect on `fit`.
+
+    ridge : float
+        λ of the recursion. Another one than before is used for all samples, those taken in earlier too.
+    start : "least-squares" or "ridge"
+        What it departs from: the fitted readout (the paper's), or the ridge solution of the training data, with which
+        it equals a ridge refit on all data.
+    forgetting : float
+        Factor in (0, 1] by which all earlier samples are discounted for each new one; 1 forgets nothing.
+    """
 
     ridge: float = 1e-2
-    """λ of the recursion. Another one than before is used for all samples, those taken in earlier too"""
     start: Start = "least-squares"
-    """What it departs from: the fitted readout (the paper's), or the ridge solution of the training data, with which
-    it equals a ridge refit on all data"""
     forgetting: float = 1.0
-    """Factor in (0, 1] by which all earlier samples are discounted for each new one; 1 forgets nothing"""
 
 
 @dataclass(frozen=True, eq=False)
 class Fields(Options):
-    """How fields are read."""
+    """How fields are read.
+
+    channels : bool
+        Whether the first axis of an input counts channels, such as snapshots or coefficient fields: each then has a PCA
+        of its own, with `n_components` modes.
+    smoothing : float
+        Width of a Gaussian by which rough inputs are smoothed along the last two axes of their grid, as a share of the
+        axis; 0 leaves them as they are. A table of parameters is never smoothed.
+    quadrature : None or pair (input, output) of arrays or None
+        Weights of the grid values in the inner product, so that modes do not depend on where a mesh is fine. None for
+        the inputs gives the columns of a table of parameters units of their own (`pcarann.features.column_units`), and
+        fields weights of 1.
+    """
 
     channels: bool = False
-    """Whether the first axis of an input counts channels, such as snapshots or coefficient fields: each then has a PCA
-    of its own, with `n_components` modes"""
     smoothing: float = 0.0
-    """Width of a Gaussian by which rough inputs are smoothed along the last two axes of their grid, as a share of the
-    axis; 0 leaves them as they are"""
     quadrature: Any = None
-    """None, or a pair (input, output) of arrays or None: weights of the grid values in the inner product, so that modes
-    do not depend on where a mesh is fine. None for the inputs gives the columns of a table of parameters units of
-    their own (`pcarann.features.column_units`), and fields weights of 1"""
 
 
 _MEANT: dict[str, dict[Any, type[Options]]] = {
@@ -98,7 +115,9 @@ def with_option(name: str, value: Any, option: str, wanted: Any) -> Any:
     """
     known = resolved(name, value)
     if not is_dataclass(known) or isinstance(known, type):
-        raise ValueError(f"Invalid parameter {name}__{option}: {name}={value!r} has no options.")
+        words = [word for word in _MEANT.get(name, {}) if word is not None]
+        hint = f"; {name}={words[0]!r} has" if words else ""
+        raise ValueError(f"Invalid parameter {name}__{option}: {name}={value!r} has no options{hint}.")
     names = [field.name for field in fields(known)]
     if option not in names:
         raise ValueError(f"Invalid parameter {name}__{option}: {type(known).__name__} has {', '.join(names)}.")
