@@ -3,7 +3,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from pcarann import Adapt, Fields, Kernel, Marching, PCARaNN, Refine, Symmetry
+from conftest import rewritten
+from pcarann import Adapt, Fields, Kernel, Marching, ModelFileError, PCARaNN, Refine, Symmetry, load
 from pcarann.options import resolved, with_option
 
 SMALL = dict(n_components=3, widths=(20, 10), n_members=1)
@@ -65,6 +66,9 @@ def test_the_numbers_of_a_symmetry_are_checked():
         ),
         (dict(adapt__length=1.0), "Invalid parameter adapt__length: Adapt has ridge, start, forgetting."),
         (dict(nothing=1.0), "Invalid parameter 'nothing'"),
+        (dict(nothing__=1.0), "Invalid parameter 'nothing'"),
+        (dict(adapt__=1.0), "Invalid parameter adapt__: Adapt has ridge, start, forgetting."),
+        (dict(n_members__=1.0), "Invalid parameter n_members__: n_members=20 has no options."),
         (dict(nothing__ridge=1.0), "Invalid parameter 'nothing'"),
     ],
 )
@@ -90,7 +94,31 @@ def test_a_clone_keeps_the_options():
     weights = np.arange(1.0, 4.0)
     model = clone(PCARaNN(fields=Fields(quadrature=(weights, None)), adapt=Adapt(0.5), regressor=Kernel(2.0)))
     assert (model.adapt, model.regressor) == (Adapt(0.5), Kernel(2.0))
-    assert np.array_equal(model.fields.quadrature[0], weights)
+    weights *= 2
+    assert np.array_equal(model.fields.quadrature[0], weights / 2)
+
+
+@pytest.mark.parametrize("wrong", [dict(adapt={"ridge": 0.1}), dict(fields="nonsense"), dict(fields=Adapt())], ids=str)
+def test_a_model_whose_parameters_no_file_could_hold_is_not_saved(pairs, tmp_path, wrong):
+    model = PCARaNN(**SMALL).fit(*pairs[:30]).set_params(**wrong)
+    with pytest.raises(ValueError, match=f"^{next(iter(wrong))} must be None or"):
+        model.save(tmp_path / "m")
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_subclass_of_an_object_is_saved_as_the_object(pairs, tmp_path):
+    class Mine(Adapt):
+        pass
+
+    PCARaNN(**SMALL, adapt=Mine(0.5)).fit(*pairs[:30]).save(tmp_path / "m")
+    assert load(tmp_path / "m").adapt == Adapt(0.5)
+
+
+def test_a_file_with_parameters_of_another_kind_is_refused(pairs, tmp_path):
+    PCARaNN(**SMALL).fit(*pairs[:30]).save(tmp_path / "m")
+    rewritten(tmp_path / "m", lambda document, _: document["parameters"].update(adapt={"options": "Fields"}))
+    with pytest.raises(ModelFileError, match="adapt must be None or an Adapt"):
+        load(tmp_path / "m")
 
 
 def test_a_grid_search_reaches_the_options(pairs):

@@ -11,6 +11,7 @@ from pcarann.backend.arrays import place_of
 from pcarann.fitted import Fitted
 from pcarann.marching import Marched, Marching
 from pcarann.operator import PCARaNN
+from pcarann.settings import Settings
 from pcarann.storage.container import ModelFileError, read
 from pcarann.storage.formats import Tensors, upgraded
 from pcarann.storage.rebuild import rebuilt, rebuilt_calibration
@@ -29,6 +30,7 @@ def load(path: str | os.PathLike[str], device: str | None = None) -> Any:
         document = upgraded(document, tensors)
         fitted, parameters = rebuilt(document, tensors, place)
         model = PCARaNN(**parameters | {"device": device})
+        Settings.of(model, seed=fitted.feature_map.random_seed)
         model.fitted_ = fitted
         described = document.get("marching")
         return model if described is None else _marching(described, model, fitted, tensors)

@@ -84,10 +84,7 @@ class Marching(Surrogate):
     @property
     def marched_(self) -> Marched:
         """All that the fit found, in one record"""
-        if not hasattr(self, "_marched"):
-            raise AttributeError("marched_ exists after fit only: this Marching is not fitted yet.")
-        found: Marched = self._marched
-        return found
+        return self._found("marched_")
 
     @marched_.setter
     def marched_(self, record: Marched) -> None:
@@ -97,12 +94,12 @@ class Marching(Surrogate):
     @property
     def model_(self) -> PCARaNN:
         """The fitted surrogate of one step"""
-        return self.marched_.model
+        return self._found("model_").model
 
     @property
     def fit_report_(self) -> FitReport:
         """What the fit of one step is worth, on trajectories left out of it; a roll-out adds such errors up."""
-        return self.model_.fit_report_
+        return self._found("fit_report_").model.fit_report_
 
     def partial_fit(self, X: Array, y: Array) -> Marching:
         """Adapt the step to the pairs of new trajectories; the calibration no longer holds then."""
@@ -118,8 +115,14 @@ class Marching(Surrogate):
     @property
     def fitted_(self) -> Flow:
         """What the roll-out is at this moment"""
-        marched = self.marched_
+        marched = self._found("fitted_")
         return Flow(marched.model.fitted_, marched.step, marched.window, marched.calibration, marched.calibrated)
+
+    def _found(self, name: str) -> Marched:
+        if not hasattr(self, "_marched"):
+            raise AttributeError(f"{name} exists after fit only: this Marching is not fitted yet.")
+        found: Marched = self._marched
+        return found
 
     def _blocks(self, X: Array, fitted: Flow) -> tuple[int, Iterable[Block]]:
         given = fitted.given(X)

@@ -269,7 +269,9 @@ class PCARaNN(FittedAttributes, Surrogate):
         return int(look.inputs.shape[0]), fitted.blocks(look)
 
     def _described(self) -> tuple[Document, Tensors]:
-        return described(self.fitted_, self.get_params(deep=False))
+        fitted = self.fitted_
+        Settings.of(self, seed=fitted.feature_map.random_seed)  # what a file could not describe is refused
+        return described(fitted, self.get_params(deep=False))
 
     def _calibrated(self, calibration: Calibration, state: int) -> None:
         self._fitted = replace(self._fitted, calibration=calibration, calibrated=state)

@@ -18,10 +18,7 @@ __all__ = ["Adapt", "Fields", "Kernel", "Options", "Refine", "resolved", "with_o
 
 
 class Options:
-    """A frozen object, which a clone of an estimator may share."""
-
-    def __sklearn_clone__(self) -> Options:
-        return self
+    """A frozen object that holds options."""
 
 
 @dataclass(frozen=True)

@@ -151,15 +151,15 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         before = self.get_params(deep=False)
         whole = {name: value for name, value in params.items() if "__" not in name}
         for name, value in params.items():
-            group, _, option = name.partition("__")
+            group, nested, option = name.partition("__")
             held = whole.get(group, before.get(group))
-            if option and group in before and not hasattr(held, "set_params"):
+            if nested and group in before and not hasattr(held, "set_params"):
                 whole[group] = with_option(group, held, option, value)
-            elif option:
+            elif nested:
                 whole[name] = value
         try:
             super().set_params(**whole)
-        except ValueError:
+        except Exception:
             super().set_params(**before)
             raise
         return self

@@ -20,7 +20,7 @@ from pcarann.ensemble.maps import KernelMap
 from pcarann.features.kernel import KernelFeatures
 from pcarann.features.random_layers import RandomFeatures
 from pcarann.fitted import Fitted
-from pcarann.options import Fields, Options
+from pcarann.options import Options
 from pcarann.storage.formats import FACTS, FORMAT_VERSION, Document, Tensors
 from pcarann.symmetry.generators import Symmetry
 from pcarann.uncertainty.conformal import Calibration
@@ -83,7 +83,7 @@ def _parameters(parameters: Mapping[str, Any], fitted: Fitted) -> dict[str, Any]
     if np.ndim(parameters["relevance"]):
         elsewhere["relevance"] = None
     fields = parameters["fields"]
-    fields = replace(fields, quadrature=None) if isinstance(fields, Fields) else None
+    fields = None if fields is None else replace(fields, quadrature=None)
     stored = {**parameters, **elsewhere, "fields": fields, "random_state": fitted.feature_map.random_seed}
     return {name: _plain(value) for name, value in stored.items()}
 
@@ -91,7 +91,8 @@ def _parameters(parameters: Mapping[str, Any], fitted: Fitted) -> dict[str, Any]
 def _plain(value: Any) -> Any:
     """Return a parameter as JSON can hold it."""
     if isinstance(value, Options):
-        return {"options": type(value).__name__} | {name: _plain(part) for name, part in vars(value).items()}
+        kind = next(kind for kind in type(value).__mro__ if Options in kind.__bases__)  # of a subclass, what it is
+        return {"options": kind.__name__} | {name: _plain(part) for name, part in vars(value).items()}
     if isinstance(value, tuple | list | np.ndarray):
         return [_plain(part) for part in value]
     if isinstance(value, bool | np.bool_):

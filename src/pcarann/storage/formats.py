@@ -95,9 +95,15 @@ def _to_5(document: Document, _: Tensors) -> Document:
     old = document["parameters"]
     names = ("n_components", "widths", "n_members", "scales", "ridge", "regressor", "linear", "relevance")
     kept = {name: old[name] for name in (*names, "symmetry", "random_state", "device", "verbose") if name in old}
+    gone = {"adapt_modes": 0, "refine_members": 1}
+    lost = [f"{name}={old[name]}" for name, nothing in gone.items() if old.get(name, nothing) != nothing]
     if kept["ridge"] == "loo":
-        warn_user("This model's ridge was chosen by leaving one out, which is gone: a new fit of it uses ridge='gcv'.")
         kept["ridge"] = "gcv"
+        lost.append("ridge='loo' (now 'gcv')")
+    if lost:
+        warn_user(
+            f"This model was made with {', '.join(lost)}, which is gone: it predicts as it did, and adapts without."
+        )
     if kept["scales"] == "refined":
         kept["scales"] = {"options": "Refine"} | _renamed(old, {"ridge": "refine_ridge", "start": "refine_start"})
     if kept.get("regressor") == "kernel":
