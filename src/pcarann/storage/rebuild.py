@@ -200,12 +200,12 @@ def _features(document: Document, feature_map: RandomMap | KernelMap, x: Array, 
         return _kernels(document, feature_map, x, arrays.found)
     _, n1, n2 = feature_map.layers.sizes
     anchors = (arrays("anchors1", count, n1), arrays("anchors2", count, n2))
-    made: list[Features] = []
+    features: list[Features] = []
     for k in range(count):
         layers, mine = replace(feature_map.layers, member=k), (anchors[0][k, :], anchors[1][k, :])
         one = RandomFeatures(layers, feature_map.scales, mine, None, feature_map.weighting)
-        made.append(replace(one, weights=one.hidden_weights()) if document["map"]["kept_weights"] else one)
-    return made
+        features.append(replace(one, weights=one.hidden_weights()) if document["map"]["kept_weights"] else one)
+    return features
 
 
 def _kernels(document: Document, feature_map: KernelMap, x: Array, tensors: Tensors) -> list[Features]:

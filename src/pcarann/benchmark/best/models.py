@@ -87,9 +87,9 @@ def _changed(**parameters: Any) -> Change:
     """Change parameters of the estimator."""
 
     def change(model: Model) -> Model:
-        made: Model = clone(model)
-        estimator_of(made).set_params(**parameters)
-        return made
+        changed: Model = clone(model)
+        estimator_of(changed).set_params(**parameters)
+        return changed
 
     return change
 
