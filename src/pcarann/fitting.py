@@ -110,6 +110,7 @@ def train(settings: Settings, samples: Samples, tick: Tick) -> Fitted:
         tick=tick,
     )
     clock.lap("members")
+    report = _report(members[0].report, residuals, samples.outputs, rows, encoded.pcas[1])
     folds = _left_out_folds(encoded)
     pca = encoded.pcas[0]
     view = view_of(pca, encoded.channels, folds, samples.names, samples.inputs)
@@ -129,7 +130,7 @@ def train(settings: Settings, samples: Samples, tick: Tick) -> Fitted:
         view=view,
         novelty_test=novelty_test,
         edge=edge,
-        report=_report(members[0].report, residuals, samples.outputs, rows, encoded.pcas[1]),
+        report=report,
         pca_samples=rows.order.inner,
         names=samples.names,
         units=samples.units,

@@ -28,6 +28,7 @@ from scipy.spatial.distance import cdist
 
 from pcarann.backend.arrays import place_of
 from pcarann.backend.concurrency import single_threaded
+from pcarann.backend.progress import Tick
 from pcarann.baselines.fields import Fields, checked, fit_pcas, flat, latent_scales, split
 from pcarann.latent.pca import PCA
 from pcarann.validation import check_choice, check_components, check_fields, check_number
@@ -98,7 +99,7 @@ class KernelOperator:
         *,
         budget: float | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
-        tick: Callable[[str, int, int | None], None] = lambda stage, done, total: None,
+        tick: Tick = lambda stage, done, total: None,
     ) -> KernelOperator:
         """Fit to input and output fields, each (samples, *grid).
 
