@@ -23,21 +23,33 @@ from pcarann.backend.arrays import Array, place_of
 from pcarann.backend.random import permutation
 from pcarann.spatial.domain import Domain
 
-__all__ = ["Families", "Sight"]
+__all__ = ["Channels", "Sight"]
 
 _MOST_PRODUCTS = 48
 _STREAM = (-21,)
 
 
 @dataclass(frozen=True)
-class Families:
-    """Which channels there are, and how far features look."""
+class Channels:
+    """What stages see, and how finely they tell wavenumbers apart.
+
+    products : bool
+        Whether products of inputs, prediction and slopes are among the channels.
+    smoothed : None or float
+        ℓ of smoothed fields, in units of the shortest axis; ∞ is the inverse Laplacian, None leaves them out.
+    reach : 0, 1 or 2
+        How far features look: at channels alone, at their slopes too, at both of Gaussian means as well.
+    singles : int
+        Wavenumbers along each axis that have weights of their own; further on bands share them.
+    gain : float
+        Root mean square of the arguments of tanh.
+    """
 
     products: bool = True
     smoothed: float | None = None
-    """ℓ in units of the shortest axis, ∞ for the inverse Laplacian; None leaves the family out"""
     reach: int = 1
-    """Of the local operators: 0 the channels alone, 1 their slopes too, 2 both of Gaussian means as well"""
+    singles: int = 4
+    gain: float = 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +57,7 @@ class Sight:
     """How channels are made; arrays are (samples, *space, components)."""
 
     domain: Domain
-    families: Families
+    families: Channels
     evolving: bool
     """Whether û starts as the input"""
     fixed: Array | None = None

@@ -10,6 +10,7 @@ here grows with the grid.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from pcarann.backend.arrays import Array, place_of, tanh_inplace
 from pcarann.backend.random import normal, uniform
@@ -37,10 +38,10 @@ class Features:
 
     @classmethod
     def drawn(
-        cls, sight: Sight, inputs: Array, fields: Array, *, count: int, terms: float, gain: float, seed: int, number: int
+        cls, sight: Sight, inputs: Array, fields: Array, *, count: int, terms: float, seed: int, number: int
     ) -> Features:
         """Draw `count` features, standardised on these samples; `number` tells stages and members apart."""
-        place = place_of(fields)
+        place, gain = place_of(fields), sight.families.gain
         xp = place.xp
         channels = sight.channels(inputs, fields)
         every = tuple(range(channels.ndim - 1))
@@ -60,21 +61,32 @@ class Features:
         """Features, channels and the constant"""
         return int(self.mixing.shape[1] + self.shift.shape[0]) + 1
 
+    @cached_property
+    def _weights(self) -> Array:
+        """(fields and 1, count): one product gives the arguments of tanh, then channels, which are fields, and 1"""
+        place = place_of(self.mixing)
+        fields, features = (int(n) for n in self.mixing.shape)
+        weights = place.zeros(fields + 1, self.count)
+        weights[:fields, :features] = self.mixing
+        weights[fields, :features] = self.biases
+        channels = self.count - features - 1
+        weights[:channels, features : features + channels] = place.eye(channels)
+        weights[fields, -1] = 1.0
+        return weights
+
     def __call__(self, inputs: Array, fields: Array) -> Array:
         """(samples, *space, count)"""
-        place = place_of(fields)
-        xp = place.xp
         channels = self.sight.channels(inputs, fields)
         channels -= self.shift
         channels *= self.scale
-        hidden = _local(self.sight, channels) @ self.mixing
-        hidden += self.biases
-        constant = xp.ones((*channels.shape[:-1], 1), dtype=channels.dtype, device=place.device)
-        return xp.concat([tanh_inplace(hidden), channels, constant], axis=-1)
+        found = _local(self.sight, channels, constant=True) @ self._weights
+        tanh_inplace(found[..., : self.mixing.shape[1]])
+        return found
 
 
-def _local(sight: Sight, channels: Array) -> Array:
-    """(samples, *space, fields): local operators on every channel."""
+def _local(sight: Sight, channels: Array, constant: bool = False) -> Array:
+    """(samples, *space, fields): local operators on every channel, and 1 if asked."""
+    place = place_of(channels)
     domain, reach = sight.domain, sight.families.reach
     parts = [channels]
     if reach > 0:
@@ -83,7 +95,9 @@ def _local(sight: Sight, channels: Array) -> Array:
         for width in _WIDTHS:
             mean = domain.blurred(channels, width)
             parts += [mean, *domain.slopes(mean)]
-    return place_of(channels).xp.concat(parts, axis=-1) if len(parts) > 1 else channels
+    if constant:
+        parts.append(place.xp.ones((*channels.shape[:-1], 1), dtype=channels.dtype, device=place.device))
+    return place.xp.concat(parts, axis=-1) if len(parts) > 1 else channels
 
 
 def _inverse(spread: Array) -> Array:

@@ -18,12 +18,12 @@ from pcarann.spatial.features import Features
 from pcarann.spatial.layout import Layout
 from pcarann.symmetry.group import Group
 
-__all__ = ["Scene", "Stage", "Triple", "corrections", "summed"]
+__all__ = ["Scene", "Stage", "Triple", "corrections", "sample_weights", "summed"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_BLOCK = 6 << 20  # bytes of features at a time on a CPU, so that they stay in cache
+_BLOCK = 3 << 20  # bytes of features at a time on a CPU, so that they stay in cache
 _BLOCK_GPU = 1 << 30
 _GATHERED = 256 << 20  # bytes of rows between two additions to the sums
 _ROWS = 24  # for each unknown of a band
@@ -112,7 +112,7 @@ def summed(scene: Scene, features: Features, bands: Bands, samples: Triple) -> S
     xp = place.xp
     n = int(samples.fields.shape[0])
     taken = bands.taken(n * len(scene.fitted), _ROWS * features.count)
-    weights = _weights(samples.outputs)
+    weights = sample_weights(samples.outputs)
 
     def gathered(item: tuple[int, slice]) -> tuple[Array, Array]:
         copy, rows = item
@@ -139,7 +139,7 @@ def summed(scene: Scene, features: Features, bands: Bands, samples: Triple) -> S
     return sums
 
 
-def _weights(outputs: Array) -> Array:
+def sample_weights(outputs: Array) -> Array:
     """1/‖u‖ of every sample, as errors are relative."""
     xp = place_of(outputs).xp
     norms = xp.sqrt(xp.mean(outputs**2, axis=1))
