@@ -24,7 +24,7 @@ from pcarann.spatial.stage import Scene, Stage, Triple, corrections, sample_weig
 
 __all__ = ["Chain", "Chooser", "HeldOut", "Judged", "Known", "Plan", "Step", "grown", "relative_error"]
 
-_LOOKED_AT = 128  # samples by which channels are standardised
+_LOOKED_AT = 40_000  # points of samples by which channels are standardised
 _NUMBERS = 1000  # stages that a member may have, as random streams count them
 
 
@@ -75,7 +75,7 @@ def grown(
     """Fit at most so many stages; return them with what each did, and the sums of the last."""
     chain, steps, last = Chain(scene, ()), [], None
     bands = Bands.of(scene.layout.domain, sight.families.singles)
-    some = spread(int(samples.inputs.shape[0]), _LOOKED_AT)
+    some = spread(int(samples.inputs.shape[0]), max(16, _LOOKED_AT // scene.layout.domain.points))
     for number in range(most):
         began = perf_counter()
         looked_at = [side(taken(part, some)) for side, part in zip(_sides(scene), samples[:2], strict=True)]
