@@ -19,6 +19,7 @@ from pcarann.backend.arrays import Array, Place, place_of, taken
 from pcarann.backend.locking import writing
 from pcarann.backend.random import spread
 from pcarann.latent.units import Units
+from pcarann.operator import PCARaNN
 from pcarann.options import Grid
 from pcarann.spatial.chain import Chain, relative_error
 from pcarann.spatial.channels import Channels
@@ -29,12 +30,23 @@ from pcarann.spatial.layout import Layout
 from pcarann.spatial.report import StagesReport
 from pcarann.spatial.stage import Scene, Triple
 from pcarann.spatial.start import FOLDS, Start
+from pcarann.spatial.terms import Terms
+from pcarann.storage.document import described
 from pcarann.storage.formats import Document, Tensors
+from pcarann.storage.stages import described_stages
 from pcarann.surrogate import Surrogate, checked_outputs
 from pcarann.symmetry.generators import Symmetry
 from pcarann.uncertainty.bands import Block
 from pcarann.uncertainty.conformal import Calibration
-from pcarann.validation import check_count, check_fields, check_number, check_pair_lengths, check_seed, required, warn_user
+from pcarann.validation import (
+    check_count,
+    check_fields,
+    check_number,
+    check_pair_lengths,
+    check_seed,
+    required,
+    warn_user,
+)
 
 __all__ = ["Staged"]
 
@@ -62,8 +74,8 @@ class Staged(Surrogate):
     channels : None or Channels
         What stages see; None settles it by small trials on samples held out.
     terms : sequence of functions
-        Terms of the equation, f(a, u) with fields as they were handed in, (samples, *space) each, the last axis counting
-        components where there are several; what they return stands among the channels.
+        Terms of the equation, f(a, u) with fields in their own units, (samples, *space) each, and a last axis where
+        there are several components; what they return stands among the channels.
     symmetry : None or Symmetry
         Transformations of (input, output) pairs under which the problem does not change: copies of the samples under
         them are fitted too, and corrections are averaged over them.
@@ -150,9 +162,9 @@ class Staged(Surrogate):
     def partial_fit(self, X: Array, y: Array, *, forgetting: float = 1.0) -> Staged:
         """Add new samples to the sums of the last stage and solve for its readouts again; earlier stages stay.
 
-        That equals a fit of the last stage to all samples together, in any order and any blocks, with the ridge that was
-        chosen; `forgetting` in (0, 1] discounts earlier samples by this factor for each new one. On a model that is not
-        fitted yet, this is `fit`. The calibration no longer holds then.
+        That equals a fit of the last stage to all samples together, in any order and any blocks, with the ridge that
+        was chosen; `forgetting` in (0, 1] discounts earlier samples by this factor for each new one. On a model that is
+        not fitted yet, this is `fit`. The calibration no longer holds then.
         """
         with writing(self):
             if not hasattr(self, "_fitted"):
@@ -213,9 +225,16 @@ class Staged(Surrogate):
         self._fitted = replace(self._fitted, calibration=calibration, calibrated=state)
 
     def _described(self) -> tuple[Document, Tensors]:
-        from pcarann.storage.stages import described_stages
-
-        return described_stages(self.fitted_, self.get_params(deep=False))
+        fitted = self.fitted_
+        document, tensors = described_stages(fitted, self.get_params(deep=False))
+        if fitted.start.model is not None:
+            if not isinstance(fitted.start.model, PCARaNN):
+                kind = type(fitted.start.model).__name__
+                raise ValueError(f"Stages that start from a {kind} cannot be saved: a file holds those of a PCARaNN.")
+            inner, parts = described(fitted.start.model.fitted_, fitted.start.model.get_params(deep=False))
+            document |= {"model": inner}
+            tensors |= {f"model/{name}": part for name, part in parts.items()}
+        return document, tensors
 
     def _some(self, inputs: Array, outputs: Array, seed: int, together: int) -> tuple[Array, Array, int]:
         """No more samples than asked for, those that belong together drawn one by one where there are too many."""
@@ -236,7 +255,9 @@ class Staged(Surrogate):
             if self.model not in ("mean", "input"):
                 raise ValueError(f"model must be None, 'mean', 'input' or an estimator, got {self.model!r}.")
             if self.model == "input" and not same:
-                raise ValueError(f"model='input' needs inputs and outputs of one shape, found {grids[0]} and {grids[1]}.")
+                raise ValueError(
+                    f"model='input' needs inputs and outputs of one shape, found {grids[0]} and {grids[1]}."
+                )
             start = Start() if self.model == "input" else Start(mean=xp.mean(outputs, axis=0))
         else:
             return Start.fitted(self.model, (inputs, outputs), grids, seed, together)
@@ -253,7 +274,7 @@ class Staged(Surrogate):
             self.channels,
             seed,
             start.mean is None and start.model is None,
-            _terms(self.terms, units),
+            Terms(tuple(self.terms), units) if len(self.terms) else None,
             bool(self.adaptable),
         )
         rows = held_out(int(samples.inputs.shape[0]), seed, together)
@@ -300,25 +321,6 @@ def _units(inputs: Array, outputs: Array, evolution: bool) -> Units:
 
     of_outputs = unit(outputs)
     return Units(of_outputs if evolution else unit(inputs), of_outputs)
-
-
-def _terms(functions: Sequence[Callable[[Array, Array], Array]], units: Units) -> Callable[[Array, Array], Array] | None:
-    """A user's functions of fields in their own units, as channels; one component has no axis of its own."""
-    if not functions:
-        return None
-
-    def found(inputs: Array, fields: Array) -> Array:
-        xp = place_of(fields).xp
-        given = [part[..., 0] if part.shape[-1] == 1 else part for part in (inputs * units.inputs, fields * units.outputs)]
-        parts = [function(*given) for function in functions]
-        space = tuple(fields.shape[:-1])
-        shaped = [part[..., None] if tuple(part.shape) == space else part for part in parts]
-        for number, part in enumerate(shaped):
-            if tuple(part.shape[:-1]) != space:
-                raise ValueError(f"terms[{number}] must return fields of shape {space}, found {tuple(parts[number].shape)}.")
-        return xp.concat(shaped, axis=-1)
-
-    return found
 
 
 def _judged(judge: Any, start: Start, units: Units, layout: Layout) -> Judge:

@@ -97,7 +97,9 @@ def solve_hermitian(matrix: Array, rhs: Array) -> Array:
         found = xp.cholesky_solve(rhs, factor)
         return xp.where((info == 0)[..., None, None], found, xp.full_like(found, float("nan")))
     try:
-        return xp.linalg.solve(matrix, rhs)  # by LU: NumPy has no solve with a Cholesky factor, and SciPy's holds a lock
+        return xp.linalg.solve(
+            matrix, rhs
+        )  # by LU: NumPy has no solve with a Cholesky factor, and SciPy's holds a lock
     except np.linalg.LinAlgError:
         return xp.full_like(rhs, float("nan"))
 

@@ -4,8 +4,8 @@
     zero       sin(πk j/(m + 1)),  j, k = 1…m inner points   DST-I, for fields that vanish at both ends
     free       cos(πk (j + ½)/n),  k = 0…n − 1               DCT-II
 
-All of them are orthonormal, so that a transform keeps norms. Short axes are transformed by a matrix, long ones by an FFT
-of the odd or even extension. Arrays are (samples, *space, columns).
+All of them are orthonormal, so that a transform keeps norms. Short axes are transformed by a matrix, long ones by an
+FFT of the odd or even extension. Arrays are (samples, *space, columns).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Axis:
 
     @property
     def length(self) -> float:
-        """Points from one end to the other, as wavenumbers count them: mode k is e^{iqx} with q = 2πk/n, or πk/length"""
+        """Points along which the phase of mode k grows by πk"""
         return {"periodic": self.points / 2, "zero": self.points - 1.0, "free": float(self.points)}[self.boundary]
 
     def forward(self, fields: Array, at: int) -> Array:

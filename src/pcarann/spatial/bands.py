@@ -65,6 +65,9 @@ class Bands:
         """Σⱼ V(j, k) H(k, j) for (samples, modes, features) and (bands, features, columns)."""
         place = place_of(harmonics)
         xp = place.xp
+        if place.on_cuda:  # hundreds of small products would be as many launches
+            every = xp.take(readout, xp.asarray(self.labels, device=place.device), axis=0)
+            return xp.permute_dims(xp.permute_dims(xp.astype(harmonics, readout.dtype), (1, 0, 2)) @ every, (1, 0, 2))
         found = xp.empty((*harmonics.shape[:2], readout.shape[-1]), dtype=readout.dtype, device=place.device)
         for modes, weights in zip(self.modes, readout, strict=True):
             index = xp.asarray(modes, device=place.device)
@@ -89,7 +92,7 @@ class Sums:
         return cls(*(place.xp.zeros(shape, dtype=kind, device=place.device) for shape in shapes))
 
     def add(self, rows: Array, left: Array, taken: Sequence[int], modes: Sequence[int]) -> None:
-        """Add (samples, modes taken, features) and (samples, modes taken, columns), bands one after another, in place."""
+        """Add (samples, modes taken, features) and (samples, modes taken, columns), band after band, in place."""
         place = place_of(rows)
         xp = place.xp
         ends = np.cumsum([0, *taken])

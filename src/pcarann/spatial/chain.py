@@ -1,7 +1,7 @@
 """Stages one after another, each correcting what those before it left.
 
-Every stage draws fresh features of the û that the stages before it have made, sums over the training samples, and asks a
-chooser for its readout. A chooser takes the ridge that does best on samples held out, or the one that a judge likes
+Every stage draws fresh features of the û that the stages before it have made, sums over the training samples, and asks
+a chooser for its readout. A chooser takes the ridge that does best on samples held out, or the one that a judge likes
 best, or ridges that are known already; it ends the chain where nothing is gained any more.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 from typing import Protocol
 
@@ -79,8 +80,8 @@ def grown(
     for number in range(most):
         began = perf_counter()
         looked_at = [side(taken(part, some)) for side, part in zip(_sides(scene), samples[:2], strict=True)]
-        drawn = {"count": plan.n_features, "terms": plan.terms, "seed": plan.seed}
-        features = Features.drawn(sight, *looked_at, **drawn, number=_NUMBERS * member + number)
+        draw = partial(Features.drawn, sight, *looked_at, count=plan.n_features, terms=plan.terms, seed=plan.seed)
+        features = draw(number=_NUMBERS * member + number)
         sums = summed(scene, features, bands, samples)
         found = chooser(chain, features, bands, sums)
         if found is None:
@@ -130,17 +131,22 @@ class Judged:
 
     def __call__(self, chain: Chain, features: Features, bands: Bands, sums: Sums) -> tuple[Stage, float] | None:
         """The best of all ridges; a first stage is always taken, since the next may make its roll-out stable."""
-        found = None
-        for ridge in self.ridges:
-            stage = Stage(features, bands, sums.readout(ridge), ridge)
-            error = self.judge(replace(chain, stages=(*chain.stages, stage)))
-            if found is None or error < found[1]:
-                found = stage, error
-        assert found is not None
-        if chain.stages and not found[1] < (1 - self.least_gain) * self.best:
+        found: dict[float, tuple[Stage, float]] = {}
+
+        def judged(ridges: Sequence[float]) -> tuple[Stage, float]:
+            for ridge in ridges:
+                if ridge not in found:
+                    stage = Stage(features, bands, sums.readout(ridge), ridge)
+                    found[ridge] = stage, self.judge(replace(chain, stages=(*chain.stages, stage)))
+            return min(found.values(), key=lambda one: one[1])
+
+        # Every other one, then those beside the best: a roll-out is dear.
+        middle = self.ridges.index(judged(self.ridges[::2])[0].ridge)
+        best = judged(self.ridges[max(0, middle - 1) : middle + 2])
+        if chain.stages and not best[1] < (1 - self.least_gain) * self.best:
             return None
-        self.best = found[1]
-        return found
+        self.best = best[1]
+        return best
 
 
 @dataclass

@@ -7,13 +7,13 @@
     fixed fields                 the mean change of a state, which carries what forces a flow
     terms                        what a user knows of the equation, as functions of a and u
 
-Where û starts as the input itself, as in a flow, a and û are two states of one field: both then have slopes and products
-with themselves, x, ∂x, x ∂x, x². Products of many components are too many: a random choice of them stands for all.
+Where û starts as the input itself, as in a flow, a and û are two states of one field: both then have slopes and
+products with themselves, x, ∂x, x ∂x, x². Products of many components are too many: a random choice of them stands for all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement, product
 
@@ -22,6 +22,7 @@ import numpy as np
 from pcarann.backend.arrays import Array, place_of
 from pcarann.backend.random import permutation
 from pcarann.spatial.domain import Domain
+from pcarann.spatial.terms import Terms
 
 __all__ = ["Channels", "Sight"]
 
@@ -62,8 +63,7 @@ class Sight:
     """Whether û starts as the input"""
     fixed: Array | None = None
     """(1, *space, fields)"""
-    terms: Callable[[Array, Array], Array] | None = None
-    """a, û to (samples, *space, terms)"""
+    terms: Terms | None = None
 
     def channels(self, inputs: Array, fields: Array) -> Array:
         """(samples, *space, channels)"""
@@ -121,7 +121,7 @@ Pair = tuple[tuple[Array, int], tuple[Array, int]]
 def _each(left: Sequence[Array], right: Sequence[Array]) -> list[Pair]:
     """All products of a component on the left with one on the right."""
     columns = [[(part, i) for part in side for i in range(part.shape[-1])] for side in (left, right)]
-    return list(product(*columns))
+    return list(product(columns[0], columns[1]))
 
 
 def _with_itself(field: Array) -> list[Pair]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pcarann.spatial.channels import Channels
 from pcarann.spatial.layout import Layout
@@ -18,6 +19,7 @@ __all__ = ["Settled", "Trial", "settle"]
 _ENOUGH = 0.97  # of the error: trials are small, and differences below are noise
 _DEAR = 0.85  # what three times the fields must bring: later stages make up for most of it
 
+Changes = list[tuple[str, dict[str, Any]]]
 Tried = Callable[[Layout, Channels], float]
 
 
@@ -50,7 +52,8 @@ def settle(layouts: Sequence[Layout], channels: Channels | None, tried: Tried) -
         nonlocal best, error
         found = tried(layout, seen)
         trials.append(Trial(name, found))
-        if not found < (_DEAR if seen.reach > best.channels.reach else _ENOUGH) * error:
+        fewer, more = seen.reach < best.channels.reach, seen.reach > best.channels.reach
+        if not found < (1.0 if fewer else _DEAR if more else _ENOUGH) * error:
             return False
         best, error = Settled(layout, seen), found
         return True
@@ -66,15 +69,20 @@ def settle(layouts: Sequence[Layout], channels: Channels | None, tried: Tried) -
 
 
 def _usual(layout: Layout) -> Channels:
-    return Channels(reach=2) if len(layout.space) == 1 else Channels()
+    """A line has few wavenumbers, which can all be told apart, and few points around each."""
+    return Channels(reach=2, singles=16) if len(layout.space) == 1 else Channels()
 
 
-def _changes(settled: Settled) -> list[list[tuple[str, dict[str, object]]]]:
+def _changes(settled: Settled) -> list[Changes]:
     """Changes to try; of each list the next one only after the one before it has helped."""
-    reach = settled.channels.reach
+    reach, singles = settled.channels.reach, settled.channels.singles
+    more: Changes = [(f"{n} single wavenumbers", {"singles": n}) for n in (8, 16, 32, 64) if n > singles]
+    fewer: Changes = [(f"{n} single wavenumbers", {"singles": n}) for n in (8, 4) if n < singles]
     return [
         [("smoothed", {"smoothed": math.inf})],
         [("smoothed nearby", {"smoothed": 0.05})],
-        [(f"{n} single wavenumbers", {"singles": n}) for n in (8, 16, 32)],
-        [(f"reach {other}", {"reach": other}) for other in (1, 2) if other != reach][:1],
+        more,
+        fewer,
+        [(f"reach {n}", {"reach": n}) for n in (1, 0) if n < reach],
+        [(f"reach {n}", {"reach": n}) for n in (2,) if n > reach],
     ]

@@ -154,4 +154,5 @@ def _axis_bands(numbers: np.ndarray[Any, Any], singles: int, growth: float) -> n
     while edges[-1] <= size.max():
         edges.append(edges[-1] * growth + 1)
     found = np.where(size < singles, size, singles - 1 + np.searchsorted(edges, size, side="right"))
-    return 2 * found.astype(np.int64) + (numbers < 0)
+    labels: np.ndarray[Any, np.dtype[np.int64]] = 2 * found.astype(np.int64) + (numbers < 0)
+    return labels

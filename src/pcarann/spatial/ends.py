@@ -43,7 +43,9 @@ def given_ends(layout: Layout, boundary: Any, inputs: Array, outputs: Array) -> 
     for axis, kind in zip(layout.space, wanted, strict=True):
         size, ends, jump = _measured(layout, outputs, layout.output_grid, axis)
         if kind == "zero" and ends > 1e-3 * size:
-            raise ValueError(f"Axis {axis} cannot end in zeros: the outputs reach {ends / size:.2g} of their size there.")
+            raise ValueError(
+                f"Axis {axis} cannot end in zeros: the outputs reach {ends / size:.2g} of their size there."
+            )
         closed.append(kind == "periodic" and _repeats(layout, inputs, outputs, axis))
         if kind == "periodic" and not closed[-1] and jump > _IMPOSSIBLE:
             raise ValueError(

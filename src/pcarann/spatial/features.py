@@ -1,6 +1,6 @@
 """Random features of a point and its surroundings.
 
-    fields   local operators on the standardised channels: identity, slopes, both of Gaussian means 1.5 and 3 points wide
+    fields   local operators on standardised channels: identity, slopes, both of Gaussian means 1.5 and 3 points wide
     hⱼ       tanh(g · (mixture of about 6 of these fields, random weights, spread 1) + bⱼ),   bⱼ ~ g N(0, 1)
 
 Beside the features stand the channels themselves and a constant. Weights are the same at every point, so that nothing

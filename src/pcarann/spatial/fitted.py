@@ -84,7 +84,7 @@ class FittedStages:
         return self.handed(self.chains[member](inputs / self.units.inputs, self._started(inputs)))
 
     def blocks(self, inputs: Array) -> Iterator[Block]:
-        """Mean and deviation of the members by blocks of samples; inputs in the user's units, what is yielded inside."""
+        """Mean and deviation of the members by blocks of samples, in the units inside; inputs in the user's."""
         xp = self.place.xp
         samples = int(inputs.shape[0])
         values = math.prod(self.output_grid) * self.members

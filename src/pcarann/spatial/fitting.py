@@ -1,17 +1,16 @@
 """The fit of an ensemble of chains.
 
-Without a judge, a fifth of the samples is held out: small trials settle what stages see, one chain chooses its ridges and
-its length, and all members are then fitted to all samples with these ridges and random weights of their own. With a
+A fifth of the samples is held out for small trials, which settle what stages see. One chain then chooses its ridges and
+its length on them, and all members are fitted to all samples with these ridges and random weights of their own. With a
 judge, which looks at whole chains, every member chooses its own ridges and is kept as it was judged.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from pcarann.backend.arrays import Array, place_of, taken
+from pcarann.backend.arrays import place_of, taken
 from pcarann.backend.random import permutation, spread
 from pcarann.spatial.bands import Sums
 from pcarann.spatial.chain import Chain, HeldOut, Judged, Known, Plan, Step, grown, relative_error
@@ -20,6 +19,7 @@ from pcarann.spatial.choice import Settled, settle
 from pcarann.spatial.layout import Layout
 from pcarann.spatial.report import StagesReport
 from pcarann.spatial.stage import Scene, Triple
+from pcarann.spatial.terms import Terms
 
 __all__ = ["Grown", "Judge", "Wanted", "fit_stages", "held_out"]
 
@@ -46,7 +46,7 @@ class Wanted:
     seed: int
     evolving: bool
     """Whether û starts as the input"""
-    terms: Callable[[Array, Array], Array] | None = None
+    terms: Terms | None = None
     keep_sums: bool = False
 
 
@@ -69,7 +69,10 @@ def held_out(samples: int, seed: int, together: int = 1, share: float = 0.2) -> 
     """Rows to fit and rows held out; so many in a row stay together."""
     groups = permutation(samples // together, seed=seed, stream=_STREAM)
     count = min(max(1, round(share * len(groups))), len(groups) - 1)
-    rows = [[group * together + i for group in sorted(some) for i in range(together)] for some in (groups[count:], groups[:count])]
+    rows = [
+        [group * together + i for group in sorted(some) for i in range(together)]
+        for some in (groups[count:], groups[:count])
+    ]
     return rows[0], rows[1]
 
 
@@ -80,18 +83,26 @@ def fit_stages(
     """Settle on what stages see, then grow all members; `rows` are those to fit and those held out."""
     parts = tuple(Triple(*(taken(part, some) for part in samples)) for some in rows)
     sight = _Sights(samples, wanted)
-    settled = settle(layouts, wanted.channels, _trials(parts, scene, sight, wanted, judge))
+    settled = settle(layouts, wanted.channels, _trials(parts, scene, sight, wanted))
     here, see = scene(settled.layout), sight(settled.layout, settled.channels)
     plan = Plan(wanted.n_features, wanted.seed)
     most = wanted.n_stages
     if judge is not None:
         ends = [
-            grown(here, see, plan, samples, Judged(lambda chain: judge(chain, False), _JUDGED_RIDGES, _LEAST_GAIN), most=most, member=i)
+            grown(
+                here,
+                see,
+                plan,
+                samples,
+                Judged(lambda chain: judge(chain, False), _JUDGED_RIDGES, _LEAST_GAIN),
+                most=most,
+                member=i,
+            )
             for i in range(wanted.n_members)
         ]
         steps = ends[0][1]
     else:
-        alone = replace(here, fitted=here.fitted[:_COPIES], averaged=here.averaged[:_COPIES])
+        alone = replace(here, fitted=(0,), averaged=(0,))  # ridges hardly depend on copies, time does
         steps = grown(alone, see, plan, parts[0], HeldOut(parts[1], _RIDGES, _LEAST_GAIN), most=most)[1]
         ridges = [step.ridge for step in steps]
         ends = [
@@ -100,9 +111,6 @@ def fit_stages(
         ]
     sums = tuple(last for _, _, last in ends if last is not None) if wanted.keep_sums else ()
     return Grown(tuple(chain for chain, _, _ in ends), settled, tuple(steps), sums)
-
-
-_COPIES = 2
 
 
 class _Sights:
@@ -121,7 +129,7 @@ class _Sights:
 
 
 def _trials(
-    parts: tuple[Triple, ...], scene: Callable[[Layout], Scene], sight: _Sights, wanted: Wanted, judge: Judge | None
+    parts: tuple[Triple, ...], scene: Callable[[Layout], Scene], sight: _Sights, wanted: Wanted
 ) -> Callable[[Layout, Channels], float]:
     """The error of a small chain without copies, for given ends and channels."""
     count, held, features, stages = _TRIED
@@ -135,10 +143,7 @@ def _trials(
 
     def tried(layout: Layout, channels: Channels) -> float:
         here = replace(scene(layout), fitted=(0,), averaged=(0,))
-        if judge is not None:
-            chooser: HeldOut | Judged = Judged(lambda chain: judge(chain, True), _TRIED_RIDGES[1:], _LEAST_GAIN)
-        else:
-            chooser = HeldOut(judged, _TRIED_RIDGES, _LEAST_GAIN)
+        chooser = HeldOut(judged, _TRIED_RIDGES, 0.0)
         steps = grown(here, sight(layout, channels), plan, few, chooser, most=min(stages, wanted.n_stages))[1]
         return steps[-1].error if steps else relative_error(judged.fields, judged.outputs)
 

@@ -40,17 +40,16 @@ class Layout:
     """Whether the last point of a period repeats the first"""
 
     @classmethod
-    def of(
-        cls, input_grid: tuple[int, ...], output_grid: tuple[int, ...], axes: Sequence[int] | None = None
-    ) -> Layout:
-        """Find the axes of space, or take those given; free ends for now. A ValueError where there is no space to see."""
+    def of(cls, input_grid: tuple[int, ...], output_grid: tuple[int, ...], axes: Sequence[int] | None = None) -> Layout:
+        """Find the axes of space, or take those given, with free ends; a ValueError where there is no space to see."""
         if axes is None:
             space = tuple(i for i in range(-len(output_grid), 0) if _shared(input_grid, output_grid, i))
         else:
             space = _given(axes, input_grid, output_grid)
         if not any(_size(input_grid, i) > 1 for i in space):
             raise ValueError(_nothing_shared(input_grid, output_grid))
-        return cls(input_grid, output_grid, space, ("free",) * len(space), (False,) * len(space))
+        free: Boundary = "free"
+        return cls(input_grid, output_grid, space, (free,) * len(space), (False,) * len(space))
 
     def ending(self, boundaries: Sequence[Boundary], closed: Sequence[bool]) -> Layout:
         """The same with other ends."""

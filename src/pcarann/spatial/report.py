@@ -39,7 +39,9 @@ class StagesReport:
         before = self.begun
         for number, step in enumerate(self.steps, start=1):
             gained = f", {before / step.error:.2f} times less" if step.error > 0 else ""
-            lines.append(f"stage {number}: error {step.error:.3g}{gained}, ridge {step.ridge:.0e}, {step.seconds:.2f} s")
+            lines.append(
+                f"stage {number}: error {step.error:.3g}{gained}, ridge {step.ridge:.0e}, {step.seconds:.2f} s"
+            )
             before = step.error
         if not self.steps:
             lines.append("no stage lowered it")

@@ -88,15 +88,16 @@ def corrections(
     columns = layout.n_outputs
 
     def corrected(rows: slice) -> Array:
-        total = None
+        total = xp.zeros(
+            (len(readouts), rows.stop - rows.start, fields.shape[1]), dtype=fields.dtype, device=place.device
+        )
         for element in scene.averaged:
             a = layout.inputs(scene.moved_inputs(inputs[rows, :], element))
             u = layout.outputs(scene.moved_outputs(fields[rows, :], element))
             spectrum = bands.products(layout.domain.forward(features(a, u)), readout)
             change = layout.domain.backward(spectrum)
             parts = [change[..., i : i + columns] for i in range(0, int(change.shape[-1]), columns)]
-            flat = xp.stack([scene.moved_back(layout.flat(part), element) for part in parts])
-            total = flat if total is None else total + flat
+            total += xp.stack([scene.moved_back(layout.flat(part), element) for part in parts])
         return total / len(scene.averaged) + fields[None, rows, :]
 
     found = xp.empty((len(readouts), *fields.shape), dtype=fields.dtype, device=place.device)
@@ -107,16 +108,17 @@ def corrections(
 
 
 def summed(scene: Scene, features: Features, bands: Bands, samples: Triple) -> Sums:
-    """The sums of a stage over samples and their copies, of which large bands see a share."""
+    """The sums of a stage over samples and as many of their copies as add rows; large bands see a share of these."""
     place, layout = place_of(samples.fields), scene.layout
     xp = place.xp
     n = int(samples.fields.shape[0])
-    taken = bands.taken(n * len(scene.fitted), _ROWS * features.count)
+    copies = scene.fitted[: max(1, -(-_ROWS * features.count // (2 * n)))]
+    taken = bands.taken(n * len(copies), _ROWS * features.count)
     weights = sample_weights(samples.outputs)
 
     def gathered(item: tuple[int, slice]) -> tuple[Array, Array]:
         copy, rows = item
-        element = scene.fitted[copy]
+        element = copies[copy]
         a = layout.inputs(scene.moved_inputs(samples.inputs[rows, :], element))
         u, y = (layout.outputs(scene.moved_outputs(part[rows, :], element)) for part in samples[1:])
         chosen = bands.chosen(range(copy * n + rows.start, copy * n + rows.stop), taken)
@@ -131,11 +133,12 @@ def summed(scene: Scene, features: Features, bands: Bands, samples: Triple) -> S
     sums = Sums.none(bands.count, features.count, layout.n_outputs, place, layout.domain.is_complex)
     modes = [len(one) for one in bands.modes]
     size = _block(layout, features, place)
-    items = [(copy, rows) for copy in range(len(scene.fitted)) for rows in cuts(n, size)]
+    items = [(copy, rows) for copy in range(len(copies)) for rows in cuts(n, size)]
     bytes_each = sum(taken) * features.count * (16 if layout.domain.is_complex else 8) * size
     for some in cuts(len(items), max(1, _GATHERED // bytes_each)):
         parts = list(_each(gathered, items[some], layout, features, place))
-        sums.add(*(xp.concat(list(side), axis=0) for side in zip(*parts, strict=True)), taken, modes)
+        rows, left = (xp.concat([part[side] for part in parts], axis=0) for side in (0, 1))
+        sums.add(rows, left, taken, modes)
     return sums
 
 

@@ -6,6 +6,7 @@ they see predictions for samples that a fit to four fifths of the others was ask
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,7 +58,12 @@ class Start:
 
     @classmethod
     def fitted(
-        cls, model: Any, samples: tuple[Array, Array], grids: tuple[tuple[int, ...], tuple[int, ...]], seed: int, together: int
+        cls,
+        model: Any,
+        samples: tuple[Array, Array],
+        grids: tuple[tuple[int, ...], tuple[int, ...]],
+        seed: int,
+        together: int,
     ) -> tuple[Start, Array]:
         """A surrogate fitted to all samples, and predictions for each by a fit that has not seen it."""
         place = place_of(samples[0])
@@ -68,10 +74,17 @@ class Start:
         for fold in range(FOLDS):
             left_out = {group * together + i for group in groups[fold::FOLDS] for i in range(together)}
             rows = [[i for i in range(int(X.shape[0])) if (i in left_out) == inside] for inside in (False, True)]
-            part = clone(model).fit(taken(X, rows[0]), taken(y, rows[0]))
+            part = _quietly_fitted(model, taken(X, rows[0]), taken(y, rows[0]))
             index = xp.asarray(rows[1], device=place.device)
             found[index, :] = _flat(part.predict(taken(X, rows[1])), place)
-        return cls(model=clone(model).fit(X, y), input_grid=grids[0]), found
+        return cls(model=_quietly_fitted(model, X, y), input_grid=grids[0]), found
+
+
+def _quietly_fitted(model: Any, X: Array, y: Array) -> Any:
+    """A fit that is poor or clipped is what stages are there to mend."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return clone(model).fit(X, y)
 
 
 def _flat(fields: Array, place: Place) -> Array:
