@@ -8,7 +8,7 @@
     terms                        what a user knows of the equation, as functions of a and u
 
 Where û starts as the input itself, as in a flow, a and û are two states of one field: both then have slopes and
-products with themselves, x, ∂x, x ∂x, x². Products of many components are too many: a random choice of them stands for all.
+products with themselves, x, ∂x, x ∂x, x². Products of many components are too many: a random choice stands for all.
 """
 
 from __future__ import annotations
