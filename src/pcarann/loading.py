@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any
 
 from sklearn.base import clone
 
 from pcarann.backend.arrays import place_of
-from pcarann.fitted import Fitted
-from pcarann.marching import Marched, Marching
+from pcarann.marching.estimator import Marched, Marching
 from pcarann.operator import PCARaNN
 from pcarann.settings import Settings
 from pcarann.storage.container import ModelFileError, read
@@ -33,19 +33,23 @@ def load(path: str | os.PathLike[str], device: str | None = None) -> Any:
         Settings.of(model, seed=fitted.feature_map.random_seed)
         model.fitted_ = fitted
         described = document.get("marching")
-        return model if described is None else _marching(described, model, fitted, tensors)
+        return model if described is None else _marching(described, model, tensors)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RuntimeError) as error:
         raise ModelFileError(f"{os.fspath(path)} does not describe a model: {error}.") from error
 
 
-def _marching(described: dict[str, Any], model: PCARaNN, fitted: Fitted, tensors: Tensors) -> Marching:
+def _marching(described: dict[str, Any], model: PCARaNN, tensors: Tensors) -> Marching:
     """Return the flow of which the model is one step."""
-    ensemble = fitted.ensemble
-    flow = Marching(clone(model), int(described["step"]), int(described["first"]))
-    window = int(described["window"])
-    if window < 1 or flow.step < 1 or ensemble.input_pca.grid != ensemble.output_pca.grid:
+    choose = bool(described.get("choose", False))  # older ones did not
+    flow = Marching(clone(model), int(described["step"]), int(described["first"]), choose)
+    state: Any = model.fitted_
+    grid, window, calibrated = tuple(state.output_grid), int(described["window"]), described["calibration"]
+    seen, controls = tuple(state.ensemble.input_pca.grid), int(described.get("controls", 0))
+    if window < 1 or flow.step < 1 or seen != ((1 + controls, *grid) if controls else grid):
         raise ValueError("its step cannot be marched")
-    points = window * int(ensemble.output_pca.mean.shape[0])
-    calibration = rebuilt_calibration(described["calibration"], "marching", tensors, ensemble.place, points)
-    flow.marched_ = Marched(model, flow.step, window, calibration, int(described["calibrated"]))
+    points = window * math.prod(grid) if calibrated is None else int(calibrated["points"])
+    if points % math.prod(grid) or points < window * math.prod(grid):
+        raise ValueError("its calibration does not fit its window")
+    calibration = rebuilt_calibration(calibrated, "marching", tensors, state.place, points)
+    flow.marched_ = Marched.rebuilt(described, model, calibration)
     return flow
