@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from pcarann.backend.arrays import place_of
 from pcarann.marching.estimator import Marched, Marching
+from pcarann.marching.intervals import WindowCalibration
 from pcarann.operator import PCARaNN
 from pcarann.settings import Settings
 from pcarann.storage.container import ModelFileError, read
@@ -51,5 +52,7 @@ def _marching(described: dict[str, Any], model: PCARaNN, tensors: Tensors) -> Ma
     if points % math.prod(grid) or points < window * math.prod(grid):
         raise ValueError("its calibration does not fit its window")
     calibration = rebuilt_calibration(calibrated, "marching", tensors, state.place, points)
+    if calibration is not None:
+        calibration = WindowCalibration.rebuilt(calibration, points // math.prod(grid), tensors, state.place)
     flow.marched_ = Marched.rebuilt(described, model, calibration)
     return flow

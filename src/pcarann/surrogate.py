@@ -21,7 +21,7 @@ from pcarann.backend.arrays import Array, Place, place_of, to_host
 from pcarann.backend.locking import writing
 from pcarann.options import with_option
 from pcarann.storage.container import write
-from pcarann.uncertainty.bands import Band, Block, Spread, band, calibration_of, gathered
+from pcarann.uncertainty.bands import Band, Block, Spread, band, gathered, scores_of
 from pcarann.uncertainty.conformal import Calibration, Method, check_level
 from pcarann.validation import check_fields, check_pair_lengths, required
 
@@ -102,7 +102,7 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Calibrate intervals on samples that were used for nothing else; any level can be asked for afterwards."""
         with writing(self):
             fitted = self._require_fitted()
-            self._calibrated(self._calibration(X, y, fitted), fitted.state)
+            self._calibrated(Calibration.of(*self._scores(X, y, fitted)), fitted.state)
         return self
 
     def predict_interval(self, X: Array, alpha: float = 0.05, method: Method = "sample") -> Band:
@@ -163,11 +163,12 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         beyond = None if found.beyond is None else _handed(X, fitted, found.beyond)
         return Spread(_handed(X, fitted, found.mean), _handed(X, fitted, found.members), beyond)
 
-    def _calibration(self, X: Array, y: Array, fitted: State) -> Calibration:
+    def _scores(self, X: Array, y: Array, fitted: State) -> tuple[Array, float]:
+        """Scores of true outputs, (samples, values), and the floor of the spread."""
         truth = checked_outputs(y, fitted)
         samples, blocks = self._blocks(X, fitted)
         check_pair_lengths(samples, truth.shape[0])
-        return calibration_of(blocks, truth, fitted.output_size)
+        return scores_of(blocks, truth, fitted.output_size)
 
     def _interval(self, X: Array, fitted: State, alpha: float, method: Method) -> Band:
         if fitted.calibration is None:

@@ -28,6 +28,7 @@ from pcarann.backend.arrays import Array, place_of
 from pcarann.backend.locking import writing
 from pcarann.marching.controls import reading_channels
 from pcarann.marching.flow import Flow
+from pcarann.marching.intervals import WindowCalibration
 from pcarann.marching.learning import learned
 from pcarann.marching.novelty import RolloutNovelty, novelty_along
 from pcarann.marching.report import RolloutReport
@@ -181,7 +182,8 @@ class Marching(Surrogate):
                     "a calibration needs them all."
                 )
             flow = flow if steps is None else replace(flow, window=steps)
-            self._calibrated(self._calibration(X, y, flow), flow.state)
+            calibration = WindowCalibration.by_steps(*self._scores(X, y, flow), flow.window)
+            self._calibrated(calibration, flow.state)
         return self
 
     def predict_interval(
@@ -193,7 +195,7 @@ class Marching(Surrogate):
         steps: int | None = None,
         controls: Array | None = None,
     ) -> Band:
-        """Predict snapshots with intervals of level 1 − alpha, as far as the calibration goes.
+        """Predict snapshots with intervals of level 1 − alpha at each step, as far as the calibration goes.
 
         What each method guarantees stands in `pcarann.uncertainty.conformal`.
         """
@@ -278,6 +280,8 @@ class Marched:
 
     def described(self, parameters: Marching, tensors: Tensors) -> Document:
         """The part of a document that is its own; its arrays are added to the tensors."""
+        if isinstance(self.calibration, WindowCalibration):
+            self.calibration.described(tensors)
         return {
             **{"step": self.step, "first": int(parameters.first), "choose": bool(parameters.choose)},
             **{"window": self.window, "controls": self.n_controls, "seconds": self.seconds},
@@ -298,7 +302,7 @@ class Marched:
             calibration,
             int(described["calibrated"]),
             int(described.get("controls", 0)),
-            None if reach is None else Reach(float(reach["largest"]), float(reach["norm"])),
+            None if reach is None else Reach(float(reach["largest"]), float(reach["norm"]), int(reach["phases"])),
             None if report is None else RolloutReport.rebuilt(report),
             {str(name): float(seconds) for name, seconds in described.get("seconds", {}).items()},
         )
@@ -306,7 +310,8 @@ class Marched:
 
 def _reach(state: Any, whole: Trajectories) -> Reach:
     fields = state.place.put(whole.fields)
-    return Reach.of(state.outputs(state.place.xp.reshape(fields, (fields.shape[0] * fields.shape[1], -1))))
+    flat = state.place.xp.reshape(fields, (fields.shape[0] * fields.shape[1], -1))
+    return Reach.of(state.outputs(flat), whole.pairs_each)
 
 
 def _times(y: Any) -> int | None:

@@ -32,12 +32,14 @@ class Reach:
     """|value|"""
     norm: float
     """Of a whole snapshot"""
+    phases: int = 1
+    """Inputs of one trajectory"""
 
     @classmethod
-    def of(cls, fields: Array) -> Reach:
+    def of(cls, fields: Array, phases: int) -> Reach:
         """Of (snapshots, values)."""
         size, norm = _sizes(fields)
-        return cls(float(size.max()), float(norm.max()))
+        return cls(float(size.max()), float(norm.max()), phases)
 
     def exceeded(self, fields: Array) -> Any:
         """By what factor each of (samples, values) lies beyond it, the worse of the two, (samples,), on the host."""
@@ -121,11 +123,19 @@ class Watch:
         if look.p is None:
             return None
         look = replace(look, p=np.where(alive, look.p, 1.0))
-        self._looks[t].append(Look.joined([look]))
+        self._looks[t].append(Look.joined([replace(look, p=self._in_phase(look.p))]))
         beyond: Array | None = self._model.possible_error(look, mean)
         if alive.all():
             return beyond
         return place.xp.where(mask, place.zeros(*mean.shape) if beyond is None else beyond, math.inf)
+
+    def _in_phase(self, p: Any) -> Any:
+        """p-values of inputs that all stand at one time of their trajectories.
+
+        The training inputs stand at all T times, and at one of them, such as the first of a decaying flow, may lie
+        farther out than at the others: P(p ≤ α at this time) ≤ T P(p ≤ α).
+        """
+        return np.minimum(1.0, p if self._reach is None else p * self._reach.phases)
 
     def _measured(self, t: int, mean: Array) -> None:
         """Count the samples that are lost, and those that leave the range where that alone is watched."""
