@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pcarann.loading import load
-    from pcarann.marching import Marching
+    from pcarann.marching.estimator import Marching
     from pcarann.operator import PCARaNN
     from pcarann.options import Adapt, Fields, Grid, Kernel, Refine
     from pcarann.spatial.channels import Channels
@@ -56,7 +56,7 @@ _HOME = {
     "Fields": "options",
     "Grid": "options",
     "Kernel": "options",
-    "Marching": "marching",
+    "Marching": "marching.estimator",
     "ModelFileError": "storage.container",
     "PCARaNN": "operator",
     "Refine": "options",

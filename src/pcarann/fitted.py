@@ -8,7 +8,7 @@ is a new state, and a calibration of an older one is stale.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -48,6 +48,20 @@ class Look:
     """The statistic that is deepest in its tail"""
     residual: Values
     """Norm of what the modes miss of each"""
+    kept: int | None = None
+    """The one of many inputs that `inputs` and `orbit` still hold; None where they hold all"""
+
+    @classmethod
+    def joined(cls, looks: Sequence[Look]) -> Look:
+        """All of these as one, of which the farthest input alone is kept."""
+        least = [float(look.p.min()) for look in looks if look.p is not None]
+        at = least.index(min(least))
+        own = int(looks[at].p.argmin())  # type: ignore[union-attr]
+        row = slice(own, own + 1) if looks[at].kept is None else slice(0, 1)
+        before = sum(len(look.residual) for look in looks[:at])
+        p, worst, residual = (np.concatenate([getattr(look, n) for look in looks]) for n in ("p", "worst", "residual"))
+        orbit = [x[row, :] for x in looks[at].orbit]
+        return cls(looks[at].inputs[row, :], orbit, p, worst, residual, before + own)
 
 
 @dataclass(frozen=True)
@@ -128,6 +142,16 @@ class Fitted:
         """Everything that the readouts have learned from."""
         return Rows.of(self.x, self.y, self.weights) if self.adaptation is None else self.adaptation.rows
 
+    @property
+    def members(self) -> int:
+        """Members of the ensemble"""
+        return len(self.ensemble.members)
+
+    def member_step(self, member: int, fields: Array) -> Array:
+        """What one member alone predicts for (samples, values) inputs, both as they are handed in and out."""
+        alone = replace(self.ensemble, members=(self.ensemble.members[member],))
+        return self.handed(alone.mean_fields(alone.orbit(self.inputs(fields))))
+
     def checked(self, X: Any) -> Array:
         """Inputs of a user as those that are encoded, (samples, values), or a refusal."""
         grid = self.ensemble.input_pca.grid
@@ -173,7 +197,8 @@ class Fitted:
         if self.novelty_test is None or look.p is None:
             return None
         first = int(look.p.argmin())
-        seen = self.sight(look.inputs[first : first + 1, :], look.orbit[0][first : first + 1, :])
+        row = slice(first, first + 1) if look.kept is None else slice(0, 1)
+        seen = self.sight(look.inputs[row, :], look.orbit[0][row, :])
         return self.novelty_test.warning(seen, look.p, int(look.worst[first]), self.view.all_names(self.units.inputs))
 
     def novelty(self, look: Look) -> Novelty | None:

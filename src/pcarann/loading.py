@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,8 +10,8 @@ from typing import Any
 from sklearn.base import clone
 
 from pcarann.backend.arrays import place_of
-from pcarann.fitted import Fitted
-from pcarann.marching import Marched, Marching
+from pcarann.marching.estimator import Marched, Marching
+from pcarann.marching.intervals import WindowCalibration
 from pcarann.operator import PCARaNN
 from pcarann.settings import Settings
 from pcarann.staged import Staged
@@ -30,13 +31,14 @@ def load(path: str | os.PathLike[str], device: str | None = None, terms: Sequenc
     """
     document, tensors = read(path)
     try:
+        model: PCARaNN | Staged
         if document.get("kind") == "stages":
-            return _staged(document, tensors, device, terms)
-        document = upgraded(document, tensors)
-        model = _latent(document, tensors, device)
-        fitted = model.fitted_
+            model = _staged(document, tensors, device, terms)
+        else:
+            document = upgraded(document, tensors)
+            model = _latent(document, tensors, device)
         described = document.get("marching")
-        return model if described is None else _marching(described, model, fitted, tensors)
+        return model if described is None else _marching(described, model, tensors)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RuntimeError) as error:
         raise ModelFileError(f"{os.fspath(path)} does not describe a model: {error}.") from error
 
@@ -63,14 +65,20 @@ def _staged(document: Document, tensors: Tensors, device: str | None, terms: Seq
     return model
 
 
-def _marching(described: dict[str, Any], model: PCARaNN, fitted: Fitted, tensors: Tensors) -> Marching:
+def _marching(described: dict[str, Any], model: PCARaNN | Staged, tensors: Tensors) -> Marching:
     """Return the flow of which the model is one step."""
-    ensemble = fitted.ensemble
-    flow = Marching(clone(model), int(described["step"]), int(described["first"]))
-    window = int(described["window"])
-    if window < 1 or flow.step < 1 or ensemble.input_pca.grid != ensemble.output_pca.grid:
+    choose = bool(described.get("choose", False))  # older ones did not
+    flow = Marching(clone(model), int(described["step"]), int(described["first"]), choose)
+    state: Any = model.fitted_
+    grid, window, calibrated = tuple(state.output_grid), int(described["window"]), described["calibration"]
+    seen, controls = tuple(state.ensemble.input_pca.grid), int(described.get("controls", 0))
+    if window < 1 or flow.step < 1 or seen != ((1 + controls, *grid) if controls else grid):
         raise ValueError("its step cannot be marched")
-    points = window * int(ensemble.output_pca.mean.shape[0])
-    calibration = rebuilt_calibration(described["calibration"], "marching", tensors, ensemble.place, points)
-    flow.marched_ = Marched(model, flow.step, window, calibration, int(described["calibrated"]))
+    points = window * math.prod(grid) if calibrated is None else int(calibrated["points"])
+    if points % math.prod(grid) or points < window * math.prod(grid):
+        raise ValueError("its calibration does not fit its window")
+    calibration = rebuilt_calibration(calibrated, "marching", tensors, state.place, points)
+    if calibration is not None:
+        calibration = WindowCalibration.rebuilt(calibration, points // math.prod(grid), tensors, state.place)
+    flow.marched_ = Marched.rebuilt(described, model, calibration)
     return flow

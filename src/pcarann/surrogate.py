@@ -21,11 +21,11 @@ from pcarann.backend.arrays import Array, Place, place_of, to_host
 from pcarann.backend.locking import writing
 from pcarann.options import with_option
 from pcarann.storage.container import write
-from pcarann.uncertainty.bands import Band, Block, Spread, band, calibration_of, gathered
+from pcarann.uncertainty.bands import Band, Block, Spread, band, gathered, scores_of
 from pcarann.uncertainty.conformal import Calibration, Method, check_level
 from pcarann.validation import check_fields, check_pair_lengths, required
 
-__all__ = ["State", "Surrogate", "checked_outputs"]
+__all__ = ["State", "Surrogate", "checked_outputs", "variance_weighted_r2"]
 
 
 class State(Protocol):
@@ -88,37 +88,21 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Outside the training data the deviation counts what the prediction may be wrong by
         (`pcarann.uncertainty.extrapolation`).
         """
-        fitted = self._require_fitted()
-        if not return_std:
-            return _handed(X, fitted, self._mean(X, fitted))
-        found = self._spread(X, fitted)
-        return _handed(X, fitted, found.mean), _handed(X, fitted, found.std)
+        return self._predicted(X, self._require_fitted(), return_std)
 
     def predict_parts(self, X: Array) -> Spread:
         """Predict with the members' deviation alone, and apart from it what leaving the training data adds."""
-        fitted = self._require_fitted()
-        found = self._spread(X, fitted)
-        beyond = None if found.beyond is None else _handed(X, fitted, found.beyond)
-        return Spread(_handed(X, fitted, found.mean), _handed(X, fitted, found.members), beyond)
+        return self._parts(X, self._require_fitted())
 
     def score(self, X: Array, y: Array, sample_weight: Array | None = None) -> float:
         """R² of the prediction, all output values weighted by their variance."""
-        from sklearn.metrics import r2_score
-
-        found, truth = to_host(self.predict(X)), to_host(required(y))
-        flat = (found.shape[0], -1)
-        weights = None if sample_weight is None else to_host(sample_weight)
-        fields = (truth.reshape(flat), found.reshape(flat))
-        return float(r2_score(*fields, sample_weight=weights, multioutput="variance_weighted"))
+        return variance_weighted_r2(self.predict(X), y, sample_weight)
 
     def calibrate(self, X: Array, y: Array) -> Self:
         """Calibrate intervals on samples that were used for nothing else; any level can be asked for afterwards."""
         with writing(self):
             fitted = self._require_fitted()
-            truth = checked_outputs(y, fitted)
-            samples, blocks = self._blocks(X, fitted)
-            check_pair_lengths(samples, truth.shape[0])
-            self._calibrated(calibration_of(blocks, truth, fitted.output_size), fitted.state)
+            self._calibrated(Calibration.of(*self._scores(X, y, fitted)), fitted.state)
         return self
 
     def predict_interval(self, X: Array, alpha: float = 0.05, method: Method = "sample") -> Band:
@@ -128,20 +112,16 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         fitted = self._require_fitted()
         check_level(alpha, method)
-        if fitted.calibration is None:
-            name = type(self).__name__
-            raise NotFittedError(f"This {name} has no calibration: call calibrate(X, y) before predict_interval.")
-        if fitted.stale:
-            raise NotFittedError(
-                "The calibration is stale, since partial_fit changed the model after it: call calibrate(X, y) again."
-            )
-        found = band(fitted.calibration, self._spread(X, fitted), alpha, method)
-        return Band(*(_handed(X, fitted, part) for part in (found.mean, found.std, found.lower, found.upper)))
+        return self._interval(X, fitted, alpha, method)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, atomically; `pcarann.load` reads it back."""
         self._require_fitted()
         write(path, *self._described())
+
+    def description(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The document and the arrays of a model file, all of one state."""
+        return self._described()
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, those of an object by two underscores: `set_params(adapt__ridge=1e-3)`.
@@ -172,12 +152,52 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit(X, y) first.")
         return self.fitted_
 
+    def _predicted(self, X: Array, fitted: State, return_std: bool) -> Any:
+        if not return_std:
+            return _handed(X, fitted, self._mean(X, fitted))
+        found = self._spread(X, fitted)
+        return _handed(X, fitted, found.mean), _handed(X, fitted, found.std)
+
+    def _parts(self, X: Array, fitted: State) -> Spread:
+        found = self._spread(X, fitted)
+        beyond = None if found.beyond is None else _handed(X, fitted, found.beyond)
+        return Spread(_handed(X, fitted, found.mean), _handed(X, fitted, found.members), beyond)
+
+    def _scores(self, X: Array, y: Array, fitted: State) -> tuple[Array, float]:
+        """Scores of true outputs, (samples, values), and the floor of the spread."""
+        truth = checked_outputs(y, fitted)
+        samples, blocks = self._blocks(X, fitted)
+        check_pair_lengths(samples, truth.shape[0])
+        return scores_of(blocks, truth, fitted.output_size)
+
+    def _interval(self, X: Array, fitted: State, alpha: float, method: Method) -> Band:
+        if fitted.calibration is None:
+            name = type(self).__name__
+            raise NotFittedError(f"This {name} has no calibration: call calibrate(X, y) before predict_interval.")
+        if fitted.stale:
+            raise NotFittedError(
+                "The calibration is stale, since partial_fit changed the model after it: call calibrate(X, y) again."
+            )
+        found = band(fitted.calibration, self._spread(X, fitted), alpha, method)
+        return Band(*(_handed(X, fitted, part) for part in (found.mean, found.std, found.lower, found.upper)))
+
     def _mean(self, X: Array, fitted: Any) -> Array:
         return self._spread(X, fitted).mean
 
     def _spread(self, X: Array, fitted: State) -> Spread:
         samples, blocks = self._blocks(X, fitted)
         return gathered(blocks, samples, math.prod(fitted.output_grid), fitted.place)
+
+
+def variance_weighted_r2(prediction: Array, y: Any, sample_weight: Array | None) -> float:
+    """R² of a prediction, all output values weighted by their variance."""
+    from sklearn.metrics import r2_score
+
+    found, truth = to_host(prediction), to_host(required(y))
+    flat = (found.shape[0], -1)
+    weights = None if sample_weight is None else to_host(sample_weight)
+    fields = (truth.reshape(flat), found.reshape(flat))
+    return float(r2_score(*fields, sample_weight=weights, multioutput="variance_weighted"))
 
 
 def checked_outputs(y: Any, fitted: State) -> Array:

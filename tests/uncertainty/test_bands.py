@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from pcarann.backend.arrays import place_of
-from pcarann.uncertainty.bands import Spread, band, calibration_of, gathered
+from pcarann.uncertainty.bands import Spread, band, gathered, scores_of
+from pcarann.uncertainty.conformal import Calibration
 
 RNG = np.random.default_rng(0)
 MEAN, STD, TRUTH = RNG.normal(size=(3, 40, 5))
@@ -28,6 +29,10 @@ def test_a_block_outside_the_data_leaves_zeros_elsewhere_and_joins_the_spread():
     assert np.array_equal(found.beyond, np.repeat([1.0, 0.0], [10, 30])[:, None] * np.ones(5))
     assert np.allclose(found.std[:10], np.sqrt(STD[:10] ** 2 + 1))
     assert np.array_equal(found.std[10:], STD[10:])
+
+
+def calibration_of(*scored):
+    return Calibration.of(*scores_of(*scored))
 
 
 @pytest.mark.parametrize("size", [1, 7, 40])

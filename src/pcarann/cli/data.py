@@ -48,7 +48,7 @@ def _describe_model(file: Path, target: Target | None) -> dict[str, Any]:
         target.check_picture([file])
     model = load_surrogate(file)
     if target:
-        model.sensitivity_.draw(target.path)
+        getattr(model, "model_", model).sensitivity_.draw(target.path)
     size = os.path.getsize(file)
     return {**model_facts(model), "bytes": size, "size": size_in_words(size), "largest_parts": largest_parts(file)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from functools import partial
@@ -53,6 +54,11 @@ _SUCCESS = ("Optimization terminated successfully", "The loss is zero at the sta
 @click.option(
     "--channels", "fields__channels", is_flag=True, help="The first axis of an input counts channels: a PCA for each."
 )
+@click.option(
+    "--march", is_flag=True, help="DATA are trajectories, (samples, times, *grid): learn one step of the flow."
+)
+@click.option("--step", type=int, help="With --march: snapshots from which one step leads on.  [default: 1]")
+@click.option("--first", type=int, help="With --march: pairs before this snapshot are not used.  [default: 0]")
 @click.option("--auto", is_flag=True, help="Choose all of these by validation; only --seed and --budget count then.")
 @click.option(
     "--budget", default="60s", show_default=True, callback=duration, help="Longest search of --auto, such as 5m."
@@ -63,10 +69,12 @@ _SUCCESS = ("Optimization terminated successfully", "The loss is zero at the sta
 @click.option("--seed", "random_state", default=0, show_default=True, help="Seed of the random layers.")
 @device_option
 @json_option
-def fit(data: Source, target: Target, auto: bool, budget: float, as_json: bool, **parameters: Any) -> None:
+def fit(data: Source, target: Target, march: bool, auto: bool, as_json: bool, **parameters: Any) -> None:
     """Fit a surrogate to DATA and write it to a model file."""
     from pcarann.operator import PCARaNN
 
+    budget = parameters.pop("budget")
+    marching = _marching_options(march, auto, {name: parameters.pop(name) for name in ("step", "first")})
     target.check(MODEL, data.files())
     a, u = data.pair()
     if auto:
@@ -76,15 +84,35 @@ def fit(data: Source, target: Target, auto: bool, budget: float, as_json: bool, 
         given = {name: value for name, value in parameters.items() if value is not None}
         if "scales__ridge" in given and given["scales"] != "refined":
             raise click.UsageError("--refine-ridge belongs to the refinement: it needs --scales refined.")
-        model = PCARaNN(verbose=True).set_params(**given).fit(a, u)
-    model.verbose = False
+        model = PCARaNN(verbose=True).set_params(**given)
+        model = _marched(model, marching).fit(a, u) if march else model.fit(a, u)
+    (model.model_ if march else model).verbose = False
     model.save(target.path)
     facts = {**model_facts(model), "file": str(target.path)}
     if (report := getattr(model, "fit_report_", None)) is not None:
         say(str(report), alarming=report.useless)
+    if march:
+        say(str(model.rollout_report_), alarming=model.rollout_report_.warning is not None)
     if auto:
         facts["chosen"] = str(model.auto_report_)
-    show(facts, as_json, f"Fitted to {len(a)} samples")
+    show(facts, as_json, f"Fitted to {len(a)} {'trajectories' if march else 'samples'}")
+
+
+def _marching_options(march: bool, auto: bool, given: dict[str, Any]) -> dict[str, Any]:
+    """Options of `Marching` that were given, or a refusal."""
+    options = {name: value for name, value in given.items() if value is not None}
+    if options and not march:
+        raise click.UsageError(f"--{next(iter(options))} belongs to a flow: it needs --march.")
+    if march and auto:
+        raise click.UsageError("--auto does not march: it chooses the options of a model of whole fields.")
+    return options
+
+
+def _marched(model: Any, options: dict[str, Any]) -> Any:
+    """The flow of which a model is one step."""
+    from pcarann.marching.estimator import Marching
+
+    return Marching(model, **options)
 
 
 @click.command()
@@ -94,6 +122,7 @@ def fit(data: Source, target: Target, auto: bool, budget: float, as_json: bool, 
     required=True,
     about=".npz (or .npy, the mean alone) to write. An existing file is replaced only if it is a .npz of a prediction.",
 )
+@click.option("--steps", type=int, help="Of a model that marches: snapshots to predict.  [default: as in its fit]")
 @click.option("--std", is_flag=True, help="Also write the standard deviation of the members.")
 @click.option("--alpha", type=float, default=None, help="Also write intervals of level 1 − alpha.")
 @click.option("--method", type=click.Choice(["sample", "pooled", "simultaneous"]), default="sample", show_default=True)
@@ -106,23 +135,25 @@ def predict(
     std: bool,
     alpha: float | None,
     method: Any,
-    device: str | None,
-    as_json: bool,
+    **others: Any,
 ) -> None:
     """Predict the output fields of the inputs in DATA."""
     if target.path.suffix not in (".npz", ".npy") or (target.path.suffix == ".npy" and (std or alpha is not None)):
         raise click.UsageError("-o must end in .npz, or in .npy where the mean alone is written.")
     target.check(PREDICTION, [model, *data.files()])
-    fitted = load_surrogate(model, device)
+    fitted = load_surrogate(model, others["device"])
+    if others["steps"] is not None and not hasattr(fitted, "marched_"):
+        raise click.UsageError(f"--steps belongs to a model that marches, which {model} does not.")
+    horizon = {} if others["steps"] is None else {"steps": others["steps"]}
     a = data.fields()
     start = time.perf_counter()
     with busy(f"Predicting {len(a)} samples"):
         if alpha is not None:
-            fields = vars(fitted.predict_interval(a, alpha, method))
+            fields = vars(fitted.predict_interval(a, alpha, method, **horizon))
         elif std:
-            fields = dict(zip(("mean", "std"), fitted.predict(a, return_std=True), strict=True))
+            fields = dict(zip(("mean", "std"), fitted.predict(a, return_std=True, **horizon), strict=True))
         else:
-            fields = {"mean": fitted.predict(a)}
+            fields = {"mean": fitted.predict(a, **horizon)}
     seconds = time.perf_counter() - start
     with atomic_writer(target.path) as file:
         if target.path.suffix == ".npy":
@@ -130,7 +161,7 @@ def predict(
         else:
             np.savez(file, allow_pickle=False, **fields)
     facts = {"samples": len(a), "arrays": sorted(fields), "seconds": seconds, "file": str(target.path)}
-    show(facts, as_json, "Predicted")
+    show(facts, others["as_json"], "Predicted")
 
 
 @click.command()
@@ -226,6 +257,8 @@ def model_facts(model: Any) -> dict[str, Any]:
     """What a user wants to know of a fitted model."""
     from pcarann.ensemble.maps import KernelMap
 
+    if hasattr(model, "marched_"):
+        return _flow_facts(model)
     fitted = model.fitted_
     first, kernel = fitted.ensemble.members[0], isinstance(fitted.feature_map, KernelMap)
     facts: dict[str, Any] = {
@@ -260,3 +293,27 @@ def model_facts(model: Any) -> dict[str, Any]:
     if (report := getattr(model, "fit_report_", None)) is not None:
         facts |= {"validation_error": float(report.relative_error), "validation_r2": float(report.r2)}
     return facts
+
+
+def _flow_facts(model: Any) -> dict[str, Any]:
+    """What a user wants to know of a model that marches: of its step, then of its roll-outs."""
+    flow = model.fitted_
+    facts = model_facts(model.model_) | {
+        "marching": f"{flow.step} snapshot(s) a step",
+        "window": flow.window,
+        "controls": flow.n_controls,
+        "calibration_samples": flow.calibration.n_samples if flow.calibration else 0,
+        "calibration_stale": flow.stale,
+    }
+    if (report := getattr(model, "rollout_report_", None)) is None:
+        return facts
+    facts |= {"fit_seconds": model.fit_seconds_.get("total", 0.0), "rollout_trajectories": report.trajectories}
+    if report.trajectories:
+        facts |= {"rollout_chosen": report.chosen, "rollout_errors": [_finite(error) for error in report.median]}
+        facts |= {"rollout_growth": _finite(report.growth), "rollout_warning": report.warning or "none"}
+    return facts | {"rollout_report": str(report)}
+
+
+def _finite(number: float) -> float | None:
+    """A number as JSON can hold it."""
+    return number if math.isfinite(number) else None

@@ -28,12 +28,8 @@ PROBLEMS = ("burgers", "darcy", "navier_stokes", "backward_heat")
 def load_surrogate(path: Path, device: str | None = None) -> Any:
     """Load the model of a command."""
     from pcarann.loading import load
-    from pcarann.marching import Marching
 
-    model = load(path, device)
-    if isinstance(model, Marching):
-        raise click.UsageError(f"{path} holds a Marching model, which the commands do not know: use it from Python.")
-    return model
+    return load(path, device)
 
 
 def sample_range(_: click.Context, option: click.Parameter, text: str | None) -> slice | None:

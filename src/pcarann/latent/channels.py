@@ -18,7 +18,7 @@ from typing import Any
 from pcarann.backend.arrays import Array, place_of, to_host
 from pcarann.latent.pca import PCA, fit_pca
 
-__all__ = ["channel_of", "channel_sizes", "fit_channels", "latent_parts"]
+__all__ = ["channel_of", "channel_sizes", "fit_channels", "is_constant", "latent_parts"]
 
 
 def fit_channels(
@@ -32,7 +32,8 @@ def fit_channels(
 ) -> tuple[PCA, Array]:
     """Fit a PCA to each of so many equal parts of (samples, values) fields; `n_components` counts for each part.
 
-    Options are those of `fit_pca`.
+    Options are those of `fit_pca`. Of a channel that is a number in the form of a field nobody expects many modes: that
+    it has one is no complaint.
     """
     if channels == 1:
         return fit_pca(fields, n_components, grid=grid, weights=weights, **options)
@@ -42,7 +43,8 @@ def fit_channels(
     pcas, latents, parts = [], [], latent_parts([size] * channels)
     for part in parts:
         mine = None if weights is None else weights[part]
-        pca, codes = fit_pca(fields[:, part], n_components, grid=(size,), weights=mine, **options)
+        said = {"complain": _nobody} if is_constant(fields[:, part]) else {}
+        pca, codes = fit_pca(fields[:, part], n_components, grid=(size,), weights=mine, **options | said)
         pcas.append(pca)
         latents.append(codes)
     modes = place.zeros(sum(pca.n_components for pca in pcas), int(fields.shape[1]))
@@ -57,6 +59,16 @@ def fit_channels(
         weights=weights,
     )
     return whole, xp.concat(latents, axis=1)
+
+
+def is_constant(fields: Array) -> bool:
+    """Whether each of (samples, values) fields has one value on all of its grid."""
+    xp = place_of(fields).xp
+    return float(xp.max(xp.abs(fields - fields[:, :1]))) <= 1e-12 * float(xp.max(xp.abs(fields)))
+
+
+def _nobody(_: str) -> None:
+    """Nobody is told."""
 
 
 def latent_parts(sizes: Sequence[int]) -> list[slice]:

@@ -7,17 +7,16 @@ A calibration belongs to one state of a surrogate: once the readouts have change
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from pcarann.backend.arrays import Array, Place, place_of
+from pcarann.backend.arrays import Array, Place, place_of, to_host
 from pcarann.uncertainty.conformal import RELATIVE_FLOOR, Calibration, Method, nonconformity_scores, samples_needed
 from pcarann.validation import warn_user
 
-__all__ = ["Band", "Block", "Spread", "band", "calibration_of", "gathered"]
+__all__ = ["Band", "Block", "Spread", "band", "gathered", "scores_of"]
 
 Block = tuple[slice, Array, Array, Array | None]
 """Which samples, and μ, σ, δ of them, (samples, values) each"""
@@ -61,23 +60,23 @@ def gathered(blocks: Iterable[Block], samples: int, values: int, place: Place) -
     return Spread(mean, std, whole)
 
 
-def calibration_of(blocks: Iterable[Block], truth: Array, size: float) -> Calibration:
-    """Score true (samples, values) fields, which have about this size."""
+def scores_of(blocks: Iterable[Block], truth: Array, size: float) -> tuple[Array, float]:
+    """The scores of true (samples, values) fields, which have about this size, and the floor of the spread."""
     floor = max(RELATIVE_FLOOR * size, np.finfo(float).tiny)
     scores = place_of(truth).empty(*truth.shape)
     for rows, mean, std, beyond in blocks:
         scores[rows, :] = nonconformity_scores(mean, std, truth[rows, :], floor, beyond)
-    return Calibration.of(scores, floor)
+    return scores, floor
 
 
 def band(calibration: Calibration, found: Spread, alpha: float, method: Method) -> Band:
     """The interval of level 1 − α around a prediction; infinite, with a warning, where samples are too few for α."""
-    quantile = calibration.quantile(alpha, method)
-    if quantile == math.inf:
+    factor = calibration.factor(alpha, method, int(found.mean.shape[1]))
+    if np.isinf(to_host(factor)).any():
         needed = samples_needed(alpha, calibration.points, method)
         warn_user(
             f"{calibration.n_samples} calibration samples are too few for alpha={alpha} with method={method!r}: "
             f"{needed} are needed. Intervals are infinite."
         )
-    half = calibration.half_width(found.members, quantile, found.beyond)
+    half = calibration.half_width(found.members, factor, found.beyond)
     return Band(found.mean, found.std, found.mean - half, found.mean + half)

@@ -26,7 +26,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -81,7 +81,11 @@ class Calibration:
         at = int(np.searchsorted(self.ranks, k))
         return float(self.scores[at]) if at < len(self.ranks) else math.inf
 
-    def half_width(self, std: Array, quantile: float, beyond: Array | None = None) -> Array:
+    def factor(self, alpha: float, method: Method, values: int) -> Any:
+        """q of each of so many values of a sample: here one for all."""
+        return self.quantile(alpha, method)
+
+    def half_width(self, std: Array, quantile: Any, beyond: Array | None = None) -> Array:
         """q max{σ, ε}; with a possible error δ outside the training data, √(q² max{σ, ε}² + δ²)."""
         xp = place_of(std).xp
         inside = quantile * xp.clip(std, min=self.floor)

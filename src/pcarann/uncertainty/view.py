@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pcarann.backend.arrays import Array, cuts, place_of, to_host
-from pcarann.latent.channels import channel_sizes, latent_parts
+from pcarann.latent.channels import channel_sizes, is_constant, latent_parts
 from pcarann.latent.crossfit import LeftOut
 from pcarann.latent.pca import PCA
 from pcarann.uncertainty.novelty import Names, Sight, Values
@@ -83,10 +83,8 @@ def view_of(pca: PCA, channels: int, folds: list[list[LeftOut]], names: Sequence
 
 def _is_constant(inputs: Array, channel: int, channels: int) -> bool:
     """Whether a channel has one value on all of its grid, in every sample."""
-    xp = place_of(inputs).xp
     size = int(inputs.shape[1]) // channels
-    part = inputs[:, channel * size : (channel + 1) * size]
-    return float(xp.max(xp.abs(part - part[:, :1]))) <= 1e-12 * float(xp.max(xp.abs(part)))
+    return is_constant(inputs[:, channel * size : (channel + 1) * size])
 
 
 def _residuals(pca: PCA, inputs: Array, x: Array) -> Values:

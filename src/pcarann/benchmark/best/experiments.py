@@ -34,7 +34,7 @@ from pcarann.benchmark.paper.runs import (
     window_errors,
 )
 from pcarann.benchmark.records import Record, write_record
-from pcarann.marching import Marching
+from pcarann.marching.estimator import Marching
 from pcarann.problems.dataset import OperatorData
 
 __all__ = ["SEEDS", "SIZES", "reproduce_best", "run_best", "run_best_adaptation", "run_symmetric_baseline"]

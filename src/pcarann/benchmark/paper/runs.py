@@ -18,7 +18,7 @@ from pcarann.baselines import baseline
 from pcarann.benchmark.machine import gpu_name, machine_facts
 from pcarann.benchmark.paper.configurations import VARIANTS, Problem, Variant
 from pcarann.benchmark.records import Record
-from pcarann.marching import Marching
+from pcarann.marching.estimator import Marching
 from pcarann.metrics import coverage, mean_width, relative_l2
 from pcarann.operator import PCARaNN
 from pcarann.options import Refine

@@ -1,0 +1,320 @@
+"""`Marching`, the surrogate of a flow that users hold.
+
+Snapshots of an autonomous flow obey u(t + s) = Φ(u(t)) for every t. A trajectory of T snapshots therefore holds T − s
+training pairs of one map between single snapshots, which is smoother and easier to learn than the map from the first
+half of the trajectory to all of its second half. Predictions apply it again and again:
+
+    û(t) = Φ̂(û(t − s)),   û = u at the times that are given.
+
+Options of the step are chosen on roll-outs of trajectories that were held out, and `rollout_report_` says how the error
+grows. Calibration and intervals are those of the whole predicted window, and `partial_fit` adapts the step. A roll-out
+that leaves the data from which the step was learned is reported at the step where it does, and its intervals widen from
+there on.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable
+from copy import copy
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from pcarann.backend.arrays import Array, place_of
+from pcarann.backend.locking import writing
+from pcarann.marching.controls import reading_channels
+from pcarann.marching.flow import Flow
+from pcarann.marching.intervals import WindowCalibration
+from pcarann.marching.learning import learned
+from pcarann.marching.novelty import RolloutNovelty, novelty_along
+from pcarann.marching.report import RolloutReport
+from pcarann.marching.trajectories import Trajectories
+from pcarann.marching.watch import Reach
+from pcarann.operator import PCARaNN
+from pcarann.storage.document import described_calibration
+from pcarann.storage.formats import Document, Tensors
+from pcarann.surrogate import Surrogate, variance_weighted_r2
+from pcarann.uncertainty.bands import Band, Block, Spread
+from pcarann.uncertainty.conformal import Calibration, Method, check_level
+from pcarann.uncertainty.fit_report import FitReport
+from pcarann.validation import check_count, warn_user
+
+__all__ = ["Marched", "Marching"]
+
+
+class Marching(Surrogate):
+    """Surrogate of a flow: a surrogate of one step, rolled out from the last snapshots given.
+
+    Inputs are (samples, times, *grid) and outputs the following snapshots, (samples, later times, *grid), equally
+    spaced in time across both. Controls and parameters beside the state are (samples, p) where they stay the same, or
+    (samples, times, p), a row for each snapshot from which a step departs, from the first snapshot of the inputs on.
+
+    Parameters
+    ----------
+    model : PCARaNN
+        The surrogate of one step, unfitted; its parameters are used, the object itself is left alone.
+    step : int
+        Snapshots from which one step leads on, at most the number of input snapshots.
+    first : int
+        Pairs that begin before this snapshot are not used: early transients may be unlike what is predicted.
+    choose : bool
+        Whether the ridge of the step is chosen on roll-outs of a fifth of the trajectories, held out for that; the
+        model as given stays unless another is better (`rollout_report_`). The step is then fitted to all of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pcarann import Marching, PCARaNN
+    >>> angle = np.random.default_rng(0).uniform(0, 6, (80, 1)) + 0.3 * np.arange(12)
+    >>> wave = np.cos(angle[:, :, None] + np.linspace(0, 6, 32))          # (samples, times, points)
+    >>> model = Marching(PCARaNN(n_components=0.999999, widths=(60, 30), n_members=3)).fit(wave[:60, :4], wave[:60, 4:])
+    >>> bool(np.abs(model.predict(wave[60:, :4]) - wave[60:, 4:]).max() < 1e-2)
+    True
+    >>> model.predict(wave[60:, :4], steps=20).shape
+    (20, 20, 32)
+    """
+
+    def __init__(self, model: Any = None, step: int = 1, first: int = 0, choose: bool = True):
+        self.model = model
+        self.step = step
+        self.first = first
+        self.choose = choose
+
+    def fit(self, X: Array, y: Array, controls: Array | None = None) -> Marching:
+        """Learn the step from all pairs of snapshots in trajectories X, then y; `rollout_report_` judges it.
+
+        Where the error at the end of the window is not to be trusted, a warning says from which step on.
+        """
+        with writing(self):
+            if not isinstance(self.choose, bool | np.bool_):
+                raise ValueError(f"choose must be True or False, got {self.choose!r}.")
+            begun = time.perf_counter()
+            whole = Trajectories.of(X, y, controls, step=self.step, first=self.first)
+            model: Any = clone(self.model) if self.model is not None else PCARaNN()
+            if whole.controls is not None and isinstance(model, PCARaNN):
+                reading_channels(model)
+            model, report = learned(model, whole, chosen=bool(self.choose))
+            self._marched = Marched(
+                model,
+                whole.step,
+                whole.window,
+                n_controls=whole.n_controls,
+                reach=_reach(model.fitted_, whole),
+                report=report,
+                seconds={"total": time.perf_counter() - begun},
+            )
+        if report.warning:
+            warn_user(report.warning)
+        return self
+
+    @property
+    def marched_(self) -> Marched:
+        """All that the fit found, in one record"""
+        return self._found("marched_")
+
+    @marched_.setter
+    def marched_(self, record: Marched) -> None:
+        with writing(self):
+            self._marched = record
+
+    @property
+    def model_(self) -> Any:
+        """The fitted surrogate of one step"""
+        return self._found("model_").model
+
+    @property
+    def fit_report_(self) -> FitReport:
+        """What the fit of one step is worth, on trajectories left out of it; a roll-out adds such errors up."""
+        report: FitReport = self._found("fit_report_").model.fit_report_
+        return report
+
+    @property
+    def rollout_report_(self) -> RolloutReport:
+        """Error at each step of roll-outs of trajectories held out, and what was tried and chosen; print it."""
+        found = self._found("rollout_report_").report
+        if found is None:
+            raise AttributeError("rollout_report_: there is none, this model was saved by an older pcarann.")
+        return found
+
+    @property
+    def fit_seconds_(self) -> dict[str, float]:
+        """Wall-clock seconds of `fit`, the choice included"""
+        return dict(self._found("fit_seconds_").seconds)
+
+    @property
+    def fitted_(self) -> Flow:
+        """What the roll-out is at this moment"""
+        return self._found("fitted_").flow()
+
+    def predict(
+        self, X: Array, return_std: bool = False, *, steps: int | None = None, controls: Array | None = None
+    ) -> Any:
+        """Predict the snapshots that follow X, as many as those of the fit or so many `steps`.
+
+        The mean over the members' trajectories; with their standard deviation if asked. Where roll-outs leave the
+        training data, a warning says at which step, and the deviation counts what they may be wrong by from there on.
+        """
+        return self._predicted(X, self._rolled(steps, controls), return_std)
+
+    def predict_parts(self, X: Array, *, steps: int | None = None, controls: Array | None = None) -> Spread:
+        """Predict with the members' deviation alone, and apart from it what leaving the training data adds."""
+        return self._parts(X, self._rolled(steps, controls))
+
+    def score(self, X: Array, y: Array, sample_weight: Array | None = None, *, controls: Array | None = None) -> float:
+        """R² of the prediction, all values of the whole window weighted by their variance."""
+        return variance_weighted_r2(self.predict(X, steps=_times(y), controls=controls), y, sample_weight)
+
+    def calibrate(self, X: Array, y: Array, *, controls: Array | None = None) -> Marching:
+        """Calibrate intervals on trajectories that were used for nothing else, over all times of y.
+
+        These are at least as many as were predicted in the fit. Any level can be asked for afterwards.
+        """
+        with writing(self):
+            flow = self._rolled(None, controls)
+            steps = _times(y)
+            if steps is not None and steps < flow.window:
+                raise ValueError(
+                    f"y has {steps} later snapshots, but this model predicts {flow.window}: "
+                    "a calibration needs them all."
+                )
+            flow = flow if steps is None else replace(flow, window=steps)
+            calibration = WindowCalibration.by_steps(*self._scores(X, y, flow), flow.window)
+            self._calibrated(calibration, flow.state)
+        return self
+
+    def predict_interval(
+        self,
+        X: Array,
+        alpha: float = 0.05,
+        method: Method = "sample",
+        *,
+        steps: int | None = None,
+        controls: Array | None = None,
+    ) -> Band:
+        """Predict snapshots with intervals of level 1 − alpha at each step, as far as the calibration goes.
+
+        What each method guarantees stands in `pcarann.uncertainty.conformal`.
+        """
+        flow = self._rolled(steps, controls)
+        check_level(alpha, method)
+        if flow.calibration is not None:
+            calibrated = flow.calibration.points // math.prod(flow.model.output_grid)
+            if flow.window > calibrated:
+                raise ValueError(
+                    f"Intervals were calibrated for {calibrated} steps, but {flow.window} are asked for: calibrate on "
+                    "longer trajectories, or ask for fewer."
+                )
+        return self._interval(X, flow, alpha, method)
+
+    def novelty(self, X: Array, *, steps: int | None = None, controls: Array | None = None) -> RolloutNovelty:
+        """How far roll-outs lie from the training data: for each sample and step a p-value and the reason."""
+        flow = self._rolled(steps, controls)
+        found = novelty_along(flow, flow.departing(X))
+        return replace(found, p_value=place_of(X).put(found.p_value))
+
+    def partial_fit(self, X: Array, y: Array, controls: Array | None = None) -> Marching:
+        """Adapt the step to the pairs of new trajectories; the calibration no longer holds then."""
+        with writing(self):
+            if not hasattr(self, "_marched"):
+                return self.fit(X, y, controls)
+            marched = self._marched
+            model = copy(marched.model)
+            if not hasattr(model, "partial_fit"):
+                raise ValueError(f"{type(model).__name__} has no partial_fit: a flow of it cannot adapt.")
+            new = Trajectories.of(X, y, controls, step=marched.step, first=self.first, wanted=marched.n_controls)
+            self._marched = replace(marched, model=model.partial_fit(*new.pairs()))
+        return self
+
+    def _found(self, name: str) -> Marched:
+        if not hasattr(self, "_marched"):
+            raise AttributeError(f"{name} exists after fit only: this Marching is not fitted yet.")
+        found: Marched = self._marched
+        return found
+
+    def _rolled(self, steps: int | None, controls: Any) -> Flow:
+        """The roll-out over so many steps, under these controls."""
+        flow: Flow = self._require_fitted()
+        window = flow.window if steps is None else check_count(steps, "steps")
+        return replace(flow, window=window, controls=controls)
+
+    def _blocks(self, X: Array, fitted: Flow) -> tuple[int, Iterable[Block]]:
+        departure = fitted.departing(X)
+        return len(departure), fitted.blocks(departure)
+
+    def _described(self) -> tuple[Document, Tensors]:
+        marched = self.marched_
+        document, tensors = marched.model.description()
+        return document | {"marching": marched.described(self, tensors)}, tensors
+
+    def _calibrated(self, calibration: Calibration, state: int) -> None:
+        self._marched = replace(self._marched, calibration=calibration, calibrated=state)
+
+
+@dataclass(frozen=True)
+class Marched:
+    """All that a fit found. Replaced as a whole, never edited."""
+
+    model: Any
+    """The fitted surrogate of one step"""
+    step: int
+    window: int
+    """Snapshots that are predicted"""
+    calibration: Calibration | None = None
+    calibrated: int = 0
+    """The state of the model that the calibration belongs to"""
+    n_controls: int = 0
+    """Numbers that act at each step"""
+    reach: Reach | None = None
+    """Range of the training snapshots; None in older files"""
+    report: RolloutReport | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def flow(self) -> Flow:
+        """The roll-out over the window of the fit."""
+        facts = (self.step, self.window, self.calibration, self.calibrated, self.n_controls)
+        return Flow(self.model.fitted_, *facts, reach=self.reach)
+
+    def described(self, parameters: Marching, tensors: Tensors) -> Document:
+        """The part of a document that is its own; its arrays are added to the tensors."""
+        if isinstance(self.calibration, WindowCalibration):
+            self.calibration.described(tensors)
+        return {
+            **{"step": self.step, "first": int(parameters.first), "choose": bool(parameters.choose)},
+            **{"window": self.window, "controls": self.n_controls, "seconds": self.seconds},
+            "calibration": described_calibration(self.calibration, "marching", tensors),
+            "calibrated": self.calibrated,
+            "reach": None if self.reach is None else asdict(self.reach),
+            "report": None if self.report is None else asdict(self.report),
+        }
+
+    @classmethod
+    def rebuilt(cls, described: Document, model: Any, calibration: Calibration | None) -> Marched:
+        """The record that a document describes; what older ones did not keep stays unknown."""
+        reach, report = described.get("reach"), described.get("report")
+        return cls(
+            model,
+            int(described["step"]),
+            int(described["window"]),
+            calibration,
+            int(described["calibrated"]),
+            int(described.get("controls", 0)),
+            None if reach is None else Reach(float(reach["largest"]), float(reach["norm"]), int(reach["phases"])),
+            None if report is None else RolloutReport.rebuilt(report),
+            {str(name): float(seconds) for name, seconds in described.get("seconds", {}).items()},
+        )
+
+
+def _reach(state: Any, whole: Trajectories) -> Reach:
+    fields = state.place.put(whole.fields)
+    flat = state.place.xp.reshape(fields, (fields.shape[0] * fields.shape[1], -1))
+    return Reach.of(state.outputs(flat), whole.pairs_each)
+
+
+def _times(y: Any) -> int | None:
+    """Later times of y; None where it has none."""
+    shape = np.shape(y)
+    return int(shape[1]) if len(shape) > 1 and shape[1] else None

@@ -1,0 +1,172 @@
+"""One state of a step model, and how it is rolled out from the snapshots given.
+
+    û(t) = Φ̂(û(t − s), c(t − s)),   û = u at the times that are given
+
+Each member of the ensemble rolls out its own trajectory, so that the spread at late times has grown with the flow. Mean
+and spread over the members are summed while they come (Welford), in blocks of samples: memory does not grow with the
+number of members, nor with that of samples beyond what is handed out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pcarann.backend.arrays import Array, Place, cuts
+from pcarann.marching.controls import beside, checked_controls
+from pcarann.marching.step import StepState
+from pcarann.marching.trajectories import snapshots_of
+from pcarann.marching.watch import Reach, Watch
+from pcarann.uncertainty.bands import Block
+from pcarann.uncertainty.conformal import Calibration
+from pcarann.validation import check_fields, warn_user
+
+__all__ = ["Departure", "Flow"]
+
+_BLOCK_BYTES, _FEWEST_ROWS = 1 << 28, 8  # of one block of roll-outs; samples in it
+_COPIES = 5  # of a block's trajectories that are in memory together
+
+
+@dataclass(frozen=True)
+class Departure:
+    """Where roll-outs begin, and what acts on them."""
+
+    given: list[Array]
+    """The last snapshots, as many as a step needs, (samples, values) each, in the user's units"""
+    acting: Array | None
+    """(samples, window, p)"""
+
+    def __len__(self) -> int:
+        return int(self.given[0].shape[0])
+
+    def part(self, rows: slice) -> Departure:
+        """Some of the samples."""
+        acting = None if self.acting is None else self.acting[rows, :, :]
+        return Departure([one[rows, :] for one in self.given], acting)
+
+    def inputs(self, t: int, fields: Array) -> Array:
+        """States from which step t departs, with what acts on them."""
+        return beside(fields, None if self.acting is None else self.acting[:, t, :])
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A roll-out of one state of the step, over one window."""
+
+    model: StepState
+    step: int
+    window: int
+    """Snapshots that are predicted"""
+    calibration: Calibration | None = None
+    calibrated: int = 0
+    """The state of the model that the calibration belongs to"""
+    n_controls: int = 0
+    controls: Any = None
+    """Those of this roll-out, as they were handed over"""
+    reach: Reach | None = None
+    """Range of the training snapshots, where it is known"""
+
+    @property
+    def place(self) -> Place:
+        """Where all arrays are"""
+        return self.model.place
+
+    @property
+    def output_grid(self) -> tuple[int, ...]:
+        """Shape of what is predicted, (later times, *grid)"""
+        return (self.window, *self.model.output_grid)
+
+    @property
+    def output_size(self) -> float:
+        """Root mean square of the values of the training snapshots"""
+        return self.model.output_size
+
+    @property
+    def state(self) -> int:
+        """Counts the changes of the step"""
+        return self.model.state
+
+    @property
+    def stale(self) -> bool:
+        """Whether the step was changed after the last calibration."""
+        return self.calibration is not None and self.calibrated != self.state
+
+    def outputs(self, fields: Array) -> Array:
+        """Outputs as they were handed in, to the units inside."""
+        return self.model.outputs(fields)
+
+    def handed(self, fields: Array) -> Array:
+        """Outputs in the units inside, to those that are handed out."""
+        return self.model.handed(fields)
+
+    def departing(self, X: Any) -> Departure:
+        """The last snapshots of X, as many as a step needs, and the controls of each step, or a refusal."""
+        snapshots = snapshots_of(X, "X", self.place)
+        samples, times = int(snapshots.shape[0]), int(snapshots.shape[1])
+        if times < self.step:
+            raise ValueError(
+                f"X must be (samples, times, *grid) with {self.step} snapshots or more, found {tuple(snapshots.shape)}."
+            )
+        departures = times + self.window - self.step
+        acting = checked_controls(
+            self.controls, self.place, samples=samples, departures=departures, wanted=self.n_controls
+        )
+        last, grid = range(times - self.step, times), self.model.output_grid
+        given = [check_fields(snapshots[:, t, ...], "X", self.place, grid=grid)[0] for t in last]
+        return Departure(given, None if acting is None else acting[:, times - self.step :, :])
+
+    def mean_and_std(self, departure: Departure) -> tuple[Array, Array]:
+        """Mean and deviation over the members' trajectories, (samples, window, values), in units inside."""
+        xp, members = self.place.xp, self.model.members
+        mean = self.rolled_out(departure, 0)
+        squares = xp.zeros_like(mean)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for k in range(1, members):
+                found = self.rolled_out(departure, k)
+                missed = found - mean
+                mean = mean + missed / (k + 1)
+                found -= mean
+                found *= missed
+                squares += found
+            return mean, xp.sqrt(xp.clip(squares / max(members - 1, 1), min=0.0))
+
+    def rolled_out(self, departure: Departure, member: int) -> Array:
+        """A member's trajectory from the snapshots given, (samples, window, values), in units inside."""
+        window = list(departure.given)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for t in range(self.window):
+                window.append(self.model.member_step(member, departure.inputs(t, window[t])))
+            return self.place.xp.stack([self.model.outputs(one) for one in window[self.step :]], axis=1)
+
+    def inputs_along(self, departure: Departure, mean: Array) -> Iterator[Array]:
+        """Inputs of each step along mean trajectories (samples, window, values), in the user's units."""
+        for t in range(self.window):
+            fields = departure.given[t] if t < self.step else self.handed(mean[:, t - self.step, :])
+            yield departure.inputs(t, fields)
+
+    def parts(self, samples: int) -> Iterator[slice]:
+        """Blocks of samples that are rolled out together."""
+        values = int(np.prod(self.output_grid))
+        return cuts(samples, max(_FEWEST_ROWS, _BLOCK_BYTES // (8 * _COPIES * values)))
+
+    def blocks(self, departure: Departure) -> Iterator[Block]:
+        """μ, σ, δ of roll-outs by blocks of samples, then a warning where some left the training data."""
+        xp = self.place.xp
+        watch = Watch(self.model, self.step, self.window, self.reach)
+        for rows in self.parts(len(departure)):
+            part = departure.part(rows)
+            mean, std = self.mean_and_std(part)
+            with np.errstate(over="ignore", invalid="ignore"):
+                beyond = watch.block(self.inputs_along(part, mean), mean)
+            flat = (rows.stop - rows.start, -1)
+            yield (
+                rows,
+                xp.reshape(mean, flat),
+                xp.reshape(std, flat),
+                None if beyond is None else xp.reshape(beyond, flat),
+            )
+        if said := watch.said():
+            warn_user(said)

@@ -1,0 +1,75 @@
+"""Intervals of roll-outs, calibrated at each step.
+
+The members' spread grows with the flow, but not quite as the error does: one quantile for the whole window would cover
+early steps too seldom and late ones too often. Here each step has the quantile of its own scores, so that the share of
+grid points covered is at least 1 − α at every step; `simultaneous` intervals hold whole windows, with one quantile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pcarann.backend.arrays import Array, Place, place_of, to_host
+from pcarann.storage.formats import Tensors
+from pcarann.uncertainty.conformal import Calibration, Method
+
+__all__ = ["WindowCalibration"]
+
+_STORED = ("scores", "largest")
+
+
+@dataclass(frozen=True)
+class WindowCalibration(Calibration):
+    """The scores of whole windows, and those of each step."""
+
+    by_step: tuple[Calibration, ...] = ()
+
+    @classmethod
+    def by_steps(cls, scores: Array, floor: float, steps: int) -> WindowCalibration:
+        """Keep what quantiles need of (samples, steps × values) scores."""
+        values = int(scores.shape[1]) // steps
+        parts = (scores[:, t * values : (t + 1) * values] for t in range(steps))
+        return cls.joined(Calibration.of(scores, floor), [Calibration.of(part, floor) for part in parts])
+
+    @classmethod
+    def joined(cls, whole: Calibration, by_step: Sequence[Calibration]) -> WindowCalibration:
+        """A calibration of whole windows with those of their steps."""
+        return cls(whole.ranks, whole.scores, whole.points, whole.largest, whole.floor, tuple(by_step))
+
+    def factor(self, alpha: float, method: Method, values: int) -> Any:
+        """q of each of so many values, the first of the window; one for all where whole windows are to be held."""
+        if method == "simultaneous":
+            return self.quantile(alpha, method)
+        each = self.points // len(self.by_step)
+        found = [one.quantile(alpha, method) for one in self.by_step[: values // each]]
+        return place_of(self.scores).put(np.repeat(found, each))
+
+    def described(self, tensors: Tensors) -> None:
+        """Add the scores of the steps to the arrays of a file."""
+        tensors["marching.steps.ranks"] = self.by_step[0].ranks
+        for name in _STORED:
+            tensors[f"marching.steps.{name}"] = np.stack([to_host(getattr(one, name)) for one in self.by_step])
+
+    @classmethod
+    def rebuilt(cls, whole: Calibration, steps: int, tensors: Tensors, place: Place) -> Calibration:
+        """The calibration of whole windows with those of their steps; without them where a file holds none."""
+        if "marching.steps.ranks" not in tensors:
+            return whole
+        ranks = tensors["marching.steps.ranks"]
+        scores, largest = (tensors[f"marching.steps.{name}"] for name in _STORED)
+        points, sound = (
+            whole.points // steps,
+            ranks.ndim == 1 and ranks.dtype.kind == "i" and (np.diff(ranks) > 0).all(),
+        )
+        sound = sound and scores.shape == (steps, ranks.size) and largest.shape == (steps, whole.n_samples)
+        if not sound or ranks[-1] != whole.n_samples * points:
+            raise ValueError("its calibration of the steps does not fit that of the window")
+        parts = [
+            Calibration(ranks.astype(np.int64), place.put(scores[t]), points, place.put(largest[t]), whole.floor)
+            for t in range(steps)
+        ]
+        return cls.joined(whole, parts)

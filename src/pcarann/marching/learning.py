@@ -1,0 +1,64 @@
+"""A step that is learned from trajectories, and what its roll-out is worth on those that were held out.
+
+choose on roll-outs   hold some trajectories out → candidates, judged → the best, fitted to all trajectories
+a model with `judge`  hold some out → it is fitted to the others, choosing by the judge as it goes, and stays so
+"""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral
+from typing import Any
+
+from sklearn.base import clone
+
+from pcarann.backend.arrays import Array, place_of
+from pcarann.marching.choice import AS_GIVEN, Choice, choose
+from pcarann.marching.judge import Judge
+from pcarann.marching.report import RolloutReport
+from pcarann.marching.step import takes_judge
+from pcarann.marching.trajectories import FEWEST_TO_JUDGE, Trajectories
+from pcarann.operator import PCARaNN
+
+__all__ = ["learned"]
+
+
+def learned(model: Any, whole: Trajectories, *, chosen: bool) -> tuple[Any, RolloutReport]:
+    """Fit an unfitted step model, its options `chosen` on roll-outs where asked for; return it with the report."""
+    if not chosen:
+        return _fitted(model, whole), RolloutReport(0, "choose=False holds no trajectories out")
+    seed = getattr(model, "random_state", 0)
+    learning, held = whole.split(int(seed) if isinstance(seed, Integral) else 0)
+    if held is None:
+        few = f"{len(whole)} trajectories are too few to hold one out, {FEWEST_TO_JUDGE} are needed"
+        return _fitted(model, whole), RolloutReport(0, few)
+    judge = Judge(held)
+    if takes_judge(model):
+        model = _fitted(model, learning, judge=judge)
+        found = judge.mean(model.fitted_)
+        tried = (("as fitted", judge.error(found)),)
+        return model, RolloutReport.of(judge, found, _mean_field(learning), tried, "as fitted", None)
+    choice = choose(model, learning, judge) if isinstance(model, PCARaNN) else _as_given(model, learning, judge)
+    model = _fitted(model.set_params(**choice.parameters), whole)
+    seen = judge.error(judge.mean(model.fitted_))
+    report = RolloutReport.of(judge, choice.found, _mean_field(learning), choice.tried, choice.chosen, seen)
+    return model, report
+
+
+def _fitted(model: Any, trajectories: Trajectories, **others: Any) -> Any:
+    return model.fit(*trajectories.pairs(), together=trajectories.pairs_each, **others)
+
+
+def _as_given(model: Any, learning: Trajectories, judge: Judge) -> Choice:
+    """A step model of which nothing is chosen, judged."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = judge.mean(_fitted(clone(model), learning).fitted_)
+    return Choice(((AS_GIVEN, judge.error(found)),), AS_GIVEN, {}, found)
+
+
+def _mean_field(learning: Trajectories) -> Array:
+    """The mean of all snapshots, (values,)"""
+    fields = learning.fields
+    xp = place_of(fields).xp
+    return xp.mean(xp.reshape(fields, (fields.shape[0] * fields.shape[1], -1)), axis=0)

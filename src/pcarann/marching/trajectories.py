@@ -1,0 +1,112 @@
+"""Trajectories that a flow is learned from: checked, cut into pairs, and split into those that learn and that judge.
+
+A trajectory of T snapshots holds T − s pairs (u(t), u(t + s)) of one map. What belongs to one trajectory stays on one
+side of a split: its snapshots resemble each other more than those of a new one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+from pcarann.backend.arrays import Array, Place, place_of
+from pcarann.backend.random import permutation
+from pcarann.marching.controls import as_channels, checked_controls
+from pcarann.validation import check_count, check_fields
+
+__all__ = ["FEWEST_TO_JUDGE", "Trajectories", "snapshots_of"]
+
+FEWEST_TO_JUDGE = 5
+"""Trajectories, of fewer of which none is held out"""
+_HELD_OUT, _MOST_HELD_OUT = 0.2, 40
+_SPLIT_STREAM = (-21,)
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """Snapshots from which a step is learned, and those that follow, on one grid."""
+
+    fields: Array
+    """(samples, times, *grid)"""
+    given: int
+    """Snapshots that are known when a roll-out begins"""
+    step: int
+    first: int
+    """Pairs that begin before this snapshot are not used"""
+    controls: Array | None = None
+    """(samples, times − step, p)"""
+
+    @classmethod
+    def of(cls, X: Any, y: Any, controls: Any, *, step: Any, first: Any, wanted: int | None = None) -> Trajectories:
+        """Trajectories X, then y, or a refusal; `wanted` controls are known after a fit."""
+        step = check_count(step, "step")
+        place = place_of(X)
+        X, y = (snapshots_of(part, name, place) for part, name in ((X, "X"), (y, "y")))
+        if X.shape[2:] != y.shape[2:] or X.shape[0] != y.shape[0]:
+            raise ValueError(
+                "Marching wants trajectories: X of shape (samples, times, *grid) and y of the times that follow on the "
+                f"same grid, found {tuple(X.shape)} and {tuple(y.shape)}."
+            )
+        if step > X.shape[1]:
+            raise ValueError(f"step={step} needs as many input snapshots to start from, found {X.shape[1]}.")
+        samples, times = int(X.shape[0]), int(X.shape[1] + y.shape[1])
+        if not isinstance(first, Integral) or not 0 <= int(first) < times - step:
+            raise ValueError(
+                f"first must leave pairs: a whole number of at least 0 and below {times - step}, got {first!r}."
+            )
+        acting = checked_controls(controls, place, samples=samples, departures=times - step, wanted=wanted)
+        return cls(place.xp.concat([X, y], axis=1), int(X.shape[1]), step, int(first), acting)
+
+    def __len__(self) -> int:
+        return int(self.fields.shape[0])
+
+    @property
+    def window(self) -> int:
+        """Snapshots that follow those given"""
+        return int(self.fields.shape[1]) - self.given
+
+    @property
+    def n_controls(self) -> int:
+        """Numbers that act at each step, p"""
+        return 0 if self.controls is None else int(self.controls.shape[2])
+
+    @property
+    def pairs_each(self) -> int:
+        """Pairs of one trajectory"""
+        return int(self.fields.shape[1]) - self.step - self.first
+
+    def pairs(self) -> tuple[Array, Array]:
+        """All (u(t), u(t + s)), (samples × pairs, *grid) each, the starts with their controls as further channels."""
+        xp = place_of(self.fields).xp
+        grid, last = tuple(self.fields.shape[2:]), int(self.fields.shape[1]) - self.step
+        starts, ends = self.fields[:, self.first : last, ...], self.fields[:, self.first + self.step :, ...]
+        starts, ends = xp.reshape(starts, (-1, *grid)), xp.reshape(ends, (-1, *grid))
+        if self.controls is None:
+            return starts, ends
+        return as_channels(starts, xp.reshape(self.controls[:, self.first :, :], (-1, self.n_controls))), ends
+
+    def split(self, seed: int) -> tuple[Trajectories, Trajectories | None]:
+        """Those that learn, and those that judge: a fifth, at most 40; None of fewer than five."""
+        count = len(self)
+        if count < FEWEST_TO_JUDGE:
+            return self, None
+        held = min(_MOST_HELD_OUT, max(1, round(_HELD_OUT * count)))
+        order = permutation(count, seed=seed, stream=_SPLIT_STREAM)
+        return self._some(sorted(order[held:])), self._some(sorted(order[:held]))
+
+    def _some(self, rows: list[int]) -> Trajectories:
+        place = place_of(self.fields)
+        where = place.xp.asarray(rows, dtype=place.xp.int64, device=place.device)
+        parts = (None if part is None else place.xp.take(part, where, axis=0) for part in (self.fields, self.controls))
+        fields, controls = parts
+        return Trajectories(fields, self.given, self.step, self.first, controls)
+
+
+def snapshots_of(value: Any, name: str, place: Place) -> Array:
+    """Return (samples, times, *grid) trajectories at `place`, or refuse."""
+    fields, shape = check_fields(value, name, place)
+    if len(shape) < 2:
+        found = (int(fields.shape[0]), *shape)
+        raise ValueError(f"Marching wants trajectories: {name} of shape (samples, times, *grid), found {found}.")
+    return place.xp.reshape(fields, (-1, *shape))
