@@ -248,7 +248,7 @@ class Staged(Surrogate):
     ) -> tuple[Start, Array]:
         """What stages correct, and û of the training samples, in the user's units."""
         xp = place_of(outputs).xp
-        same = grids[0] == grids[1]
+        same = grids[1] in (grids[0], grids[0][1:])
         if self.model is None:
             start = Start.simple(inputs, outputs, same)
         elif isinstance(self.model, str):
@@ -256,9 +256,11 @@ class Staged(Surrogate):
                 raise ValueError(f"model must be None, 'mean', 'input' or an estimator, got {self.model!r}.")
             if self.model == "input" and not same:
                 raise ValueError(
-                    f"model='input' needs inputs and outputs of one shape, found {grids[0]} and {grids[1]}."
+                    f"model='input' needs inputs that hold a field of the outputs' shape, found {grids[0]} and {grids[1]}."
                 )
-            start = Start() if self.model == "input" else Start(mean=xp.mean(outputs, axis=0))
+            start = (
+                Start(values=int(outputs.shape[1])) if self.model == "input" else Start(mean=xp.mean(outputs, axis=0))
+            )
         else:
             return Start.fitted(self.model, (inputs, outputs), grids, seed, together)
         return start, start(inputs)
@@ -326,13 +328,13 @@ def _units(inputs: Array, outputs: Array, evolution: bool) -> Units:
 def _judged(judge: Any, start: Start, units: Units, layout: Layout) -> Judge:
     """The judge of a user's step as one of chains."""
 
-    def error(chain: Chain, few: bool) -> float:
+    def error(chain: Chain) -> float:
         def step(states: Array) -> Array:
             place: Place = place_of(states)
             flat = place.xp.reshape(states, (states.shape[0], -1))
             found = chain(flat / units.inputs, start(flat) / units.outputs) * units.outputs
             return place.xp.reshape(found, (states.shape[0], *layout.output_grid))
 
-        return float(judge(step, few))
+        return float(judge(step))
 
     return error

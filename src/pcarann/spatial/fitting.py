@@ -23,8 +23,8 @@ from pcarann.spatial.terms import Terms
 
 __all__ = ["Grown", "Judge", "Wanted", "fit_stages", "held_out"]
 
-Judge = Callable[[Chain, bool], float]
-"""The error of a chain; a rough one, of few roll-outs, if asked"""
+Judge = Callable[[Chain], float]
+"""The error of a chain, of roll-outs for example"""
 
 _RIDGES = tuple(10.0**-n for n in range(1, 13))
 _JUDGED_RIDGES = tuple(10.0**-n for n in range(4, 15))
@@ -94,7 +94,7 @@ def fit_stages(
                 see,
                 plan,
                 samples,
-                Judged(lambda chain: judge(chain, False), _JUDGED_RIDGES, _LEAST_GAIN),
+                Judged(judge, _JUDGED_RIDGES, _LEAST_GAIN),
                 most=most,
                 member=i,
             )

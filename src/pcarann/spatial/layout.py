@@ -73,8 +73,8 @@ class Layout:
 
     @property
     def is_evolution(self) -> bool:
-        """Whether inputs and outputs are of one shape, as two states of a flow are"""
-        return self.input_grid == self.output_grid
+        """Whether inputs hold a field of the outputs' shape, alone or as the first of several: a state of a flow"""
+        return self.output_grid in (self.input_grid, self.input_grid[1:])
 
     def inputs(self, flat: Array) -> Array:
         """(samples, values) inputs as (samples, *space, components), repeated along axes that they lack."""

@@ -31,6 +31,8 @@ class Start:
     model: Any = None
     """A fitted surrogate; without it and a mean, the input"""
     input_grid: tuple[int, ...] = ()
+    values: int | None = None
+    """Of a state, where inputs hold more than that"""
 
     @property
     def name(self) -> str:
@@ -44,16 +46,16 @@ class Start:
             shaped = place.xp.reshape(inputs, (inputs.shape[0], *self.input_grid))
             return _flat(self.model.predict(shaped), place)
         if self.mean is None:
-            return inputs
+            return inputs[:, : self.values]  # the state comes first, what acts on it behind it
         return place.xp.broadcast_to(self.mean, (inputs.shape[0], *self.mean.shape))
 
     @classmethod
     def simple(cls, inputs: Array, outputs: Array, evolution: bool) -> Start:
         """The mean field, or the input where it has the outputs' shape and is nearer to them."""
         xp = place_of(outputs).xp
-        mean = cls(mean=xp.mean(outputs, axis=0))
-        if evolution and relative_error(inputs, outputs) < relative_error(mean(inputs), outputs):
-            return cls()
+        mean, state = cls(mean=xp.mean(outputs, axis=0)), cls(values=int(outputs.shape[1]))
+        if evolution and relative_error(state(inputs), outputs) < relative_error(mean(inputs), outputs):
+            return state
         return mean
 
     @classmethod
