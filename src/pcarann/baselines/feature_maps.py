@@ -129,7 +129,7 @@ def fourier_filter(r: Fields, decay: float) -> Fields:
     >>> fourier_filter(np.array([0.0, 0.25, 0.5, 1.5]), 4.0).tolist()
     [0.0, 0.5, 1.0, 0.0625]
     """
-    return np.maximum(0.0, np.minimum(2 * r, (r + 0.5) ** -decay))
+    return np.asarray(np.maximum(0.0, np.minimum(2 * r, (r + 0.5) ** -decay)))
 
 
 def _half_wavenumbers(space: tuple[int, ...]) -> Fields:
@@ -155,7 +155,9 @@ def _inverse_laplacian(source: Fields) -> Fields:
 def _sines(nodes: int) -> tuple[Fields, Fields]:
     """The orthogonal sine matrix, which is its own inverse, of the inner nodes, and eigenvalues of −∂²."""
     index, h = np.arange(1, nodes - 1), 1 / (nodes - 1)
-    return math.sqrt(2 * h) * np.sin(math.pi * h * np.outer(index, index)), (2 / h * np.sin(math.pi * h * index / 2)) ** 2
+    return math.sqrt(2 * h) * np.sin(math.pi * h * np.outer(index, index)), (
+        2 / h * np.sin(math.pi * h * index / 2)
+    ) ** 2
 
 
 def _gradient(fields: Fields) -> tuple[Fields, Fields]:

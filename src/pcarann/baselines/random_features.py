@@ -8,10 +8,10 @@ channels: those of the input are mixed by each map, those of the output have wei
 a(x) is one such model for each time, all of the same features.
 
 Samples are weighted by 1/‖u‖, since the error is relative, and the mean field ū is taken out; theirs have neither. The
-sums G = Σ ΦᵀΦ, Φᵀu and ‖u‖² are taken over blocks of samples, each at points drawn at random where there are more than
-`equations` points of all samples together. One eigendecomposition of G gives all λ, and the sums of a validation part the error of each,
-‖u‖² − 2α·Φᵀu + α·Gα: its root mean square relative error chooses λ and, with few features and samples, δ. Training and
-validation sums together then give α. NumPy, float64.
+sums G = Σ ΦᵀΦ, Φᵀu and ‖u‖² are taken over blocks of samples, each at points drawn at random where all samples have
+more than `equations` points together. One eigendecomposition of G gives all λ, and the sums of a validation part the
+error of each, ‖u‖² − 2α·Φᵀu + α·Gα: its root mean square relative error chooses λ and, with few features and samples,
+δ. Training and validation sums together then give α. NumPy, float64.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _BLOCK_BYTES = 1 << 27  # features of a block of samples
 
 
 class FeatureTuning(NamedTuple):
-    """What the validation chose: the filter's δ (None: there is none) and λ over the mean of G's diagonal; its error."""
+    """What the validation chose: the filter's δ, None where there is none, and λ over G's mean diagonal; its error."""
 
     cutoff: float | None
     ridge: float
@@ -56,8 +56,10 @@ class _Sums(NamedTuple):
     """‖u − ū‖²"""
     samples: int
 
-    def __add__(self, other: _Sums) -> _Sums:  # type: ignore[override]
-        return _Sums(*(one + another for one, another in zip(self, other, strict=True)))
+    def joined(self, other: _Sums) -> _Sums:
+        """Sums over the samples of both."""
+        moments, energy = self.moments + other.moments, self.energy + other.energy
+        return _Sums(self.gram + other.gram, moments, energy, self.samples + other.samples)
 
     def error(self, weights: Fields) -> float:
         """Root mean square relative error of (features, channels) weights."""
@@ -134,7 +136,7 @@ class RandomFeatures:
         features = self._drawn(a[rows], cutoff, self.n_features)
         train, judge = (self._sums(features, a[part], u[part], mean, len(a)) for part in (rows, held))
         ridge, error = _best_ridge(train, judge, self.ridges)
-        weights = _solutions(train + judge, (ridge,))[0]
+        weights = _solutions(train.joined(judge), (ridge,))[0]
         self.choice, self._fitted = FeatureTuning(cutoff, ridge, error), _Fitted(features, weights, mean, grids)
         self.n_parameters = weights.size
         self.seconds = time.perf_counter() - start
@@ -192,11 +194,9 @@ class RandomFeatures:
         total: _Sums | None = None
         for number, part in enumerate(_blocks(a, self.n_features)):
             points = spread(size, count, seed=self.seed + number)
-            phi, rest = (
-                _rows(fields, points, weights[part]) for fields in (features(a[part]), u[part] - mean)
-            )
+            phi, rest = (_rows(fields, points, weights[part]) for fields in (features(a[part]), u[part] - mean))
             one = _Sums(phi.T @ phi, phi.T @ rest, float(np.sum(rest**2)), len(a[part]))
-            total = one if total is None else total + one
+            total = one if total is None else total.joined(one)
         assert total is not None
         return total
 

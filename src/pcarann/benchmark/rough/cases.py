@@ -77,9 +77,7 @@ class Case:
         return replace(self, sizes=(20, 40), n_test=10, options=options.get(self.name, {}), is_quick=True)
 
 
-def rough_burgers(
-    samples: range, place: Place, *, seed: int, grid: int = 512, steps: int = 100
-) -> tuple[Array, ...]:
+def rough_burgers(samples: range, place: Place, *, seed: int, grid: int = 512, steps: int = 100) -> tuple[Array, ...]:
     """u(0) and u(T) of these samples, (samples, 128); the solver takes `grid` points, a multiple, and `steps` steps."""
     if grid % _POINTS:
         raise ValueError(f"grid must be a multiple of {_POINTS}, got {grid}.")
