@@ -45,7 +45,7 @@ _BLOCKS, _NODES_OF_BLOCK = 11, 3
 _LOW, _HIGH = 1.0, 10.0
 _NODES = 64
 _MODES, _WAVES = 60, 32  # of the initial state, and of g along an axis
-_TOLERANCE = 1e-10  # of the conjugate gradients: far below the discretisation
+_TOLERANCE = 1e-9  # of the conjugate gradients: far below the discretisation
 _TAGS = 10_011, 10_012, 10_013
 
 
