@@ -117,7 +117,7 @@ def continuous(samples: range, place: Place, *, seed: int, finer: int = 1) -> tu
     def piece(part: range) -> tuple[Array, Array]:
         g = neumann_square(part, place, covariance, grid=nodes, modes=_WAVES, seed=seed, tag=_TAGS[2])
         a = place.xp.exp(g)
-        u = solve(a, place.zeros(*a.shape) + 1.0, tolerance=_TOLERANCE)
+        u = solve(a, place.zeros(*a.shape) + 1.0, tolerance=_TOLERANCE, most=500)
         return a[:, ::finer, ::finer], u[:, ::finer, ::finer]
 
     return in_pieces(piece, samples, place=place, size=10, bytes_each=20 * 8 * nodes**2)
