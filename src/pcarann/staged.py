@@ -96,7 +96,7 @@ class Staged(Surrogate):
     >>> a = sum(np.cos(k * x + rng.uniform(0, 6, (150, 1))) / k**0.5 for k in range(1, 20))    # rough: many modes
     >>> u = np.fft.irfft(np.fft.rfft(np.tanh(a)) / (1 + np.arange(33) ** 2 / 25))              # (samples, points)
     >>> model = Staged(n_features=40, n_members=1).fit(a[:100], u[:100])
-    >>> relative_l2(model.predict(a[100:]), u[100:]) < 0.01
+    >>> relative_l2(model.predict(a[100:]), u[100:]) < 0.05
     True
     """
 
