@@ -25,23 +25,42 @@ if TYPE_CHECKING:
     from pcarann.loading import load
     from pcarann.marching.estimator import Marching
     from pcarann.operator import PCARaNN
-    from pcarann.options import Adapt, Fields, Kernel, Refine
+    from pcarann.options import Adapt, Fields, Grid, Kernel, Refine
+    from pcarann.spatial.channels import Channels
+    from pcarann.staged import Staged
     from pcarann.storage.container import ModelFileError
     from pcarann.symmetry.generators import Symmetry
     from pcarann.uncertainty.bands import Band
 
 __version__ = "0.1.0"
-__all__ = ["Adapt", "Band", "Fields", "Kernel", "Marching", "ModelFileError", "PCARaNN", "Refine", "Symmetry", "load"]
+__all__ = [
+    "Adapt",
+    "Band",
+    "Channels",
+    "Fields",
+    "Grid",
+    "Kernel",
+    "Marching",
+    "ModelFileError",
+    "PCARaNN",
+    "Refine",
+    "Staged",
+    "Symmetry",
+    "load",
+]
 
 _HOME = {
     "Adapt": "options",
     "Band": "uncertainty.bands",
+    "Channels": "spatial.channels",
     "Fields": "options",
+    "Grid": "options",
     "Kernel": "options",
     "Marching": "marching.estimator",
     "ModelFileError": "storage.container",
     "PCARaNN": "operator",
     "Refine": "options",
+    "Staged": "staged",
     "Symmetry": "symmetry.generators",
     "load": "loading",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sklearn.base import clone
@@ -13,39 +14,65 @@ from pcarann.marching.estimator import Marched, Marching
 from pcarann.marching.intervals import WindowCalibration
 from pcarann.operator import PCARaNN
 from pcarann.settings import Settings
+from pcarann.staged import Staged
 from pcarann.storage.container import ModelFileError, read
-from pcarann.storage.formats import Tensors, upgraded
+from pcarann.storage.formats import Document, Tensors, upgraded
 from pcarann.storage.rebuild import rebuilt, rebuilt_calibration
+from pcarann.storage.stages import rebuilt_parameters, rebuilt_stages
 
 __all__ = ["load"]
 
 
-def load(path: str | os.PathLike[str], device: str | None = None) -> Any:
-    """Read a model written by `PCARaNN.save` or `Marching.save`, onto the CPU or the `device` asked for.
+def load(path: str | os.PathLike[str], device: str | None = None, terms: Sequence[Callable[..., Any]] = ()) -> Any:
+    """Read a model written by the `save` of a surrogate, onto the CPU or the `device` asked for.
 
-    Raises ModelFileError for anything that is not a sound model file.
+    A `Staged` that was fitted with `terms` needs these functions again. Raises ModelFileError for anything that is not
+    a sound model file.
     """
-    place = place_of(None, device)
     document, tensors = read(path)
     try:
-        document = upgraded(document, tensors)
-        fitted, parameters = rebuilt(document, tensors, place)
-        model = PCARaNN(**parameters | {"device": device})
-        Settings.of(model, seed=fitted.feature_map.random_seed)
-        model.fitted_ = fitted
+        model: PCARaNN | Staged
+        if document.get("kind") == "stages":
+            model = _staged(document, tensors, device, terms)
+        else:
+            document = upgraded(document, tensors)
+            model = _latent(document, tensors, device)
         described = document.get("marching")
         return model if described is None else _marching(described, model, tensors)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RuntimeError) as error:
         raise ModelFileError(f"{os.fspath(path)} does not describe a model: {error}.") from error
 
 
-def _marching(described: dict[str, Any], model: PCARaNN, tensors: Tensors) -> Marching:
+def _latent(document: Document, tensors: Tensors, device: str | None) -> PCARaNN:
+    fitted, parameters = rebuilt(document, tensors, place_of(None, device))
+    model = PCARaNN(**parameters | {"device": device})
+    Settings.of(model, seed=fitted.feature_map.random_seed)
+    model.fitted_ = fitted
+    return model
+
+
+def _staged(document: Document, tensors: Tensors, device: str | None, terms: Sequence[Callable[..., Any]]) -> Staged:
+    """Return stages, with the model that they start from."""
+    base: Any = None
+    if "model" in document:
+        inner = {name.removeprefix("model/"): part for name, part in tensors.items() if name.startswith("model/")}
+        base = _latent(upgraded(document["model"], inner), inner, device)
+    fitted = rebuilt_stages(document, tensors, place_of(None, device), base, terms)
+    start = {"mean field": "mean", "input": "input"}.get(fitted.start.name, base)
+    start = clone(base) if start is base else start
+    model = Staged(start, **rebuilt_parameters(document, fitted), terms=tuple(terms), device=device)
+    model.fitted_ = fitted
+    return model
+
+
+def _marching(described: dict[str, Any], model: PCARaNN | Staged, tensors: Tensors) -> Marching:
     """Return the flow of which the model is one step."""
     choose = bool(described.get("choose", False))  # older ones did not
     flow = Marching(clone(model), int(described["step"]), int(described["first"]), choose)
     state: Any = model.fitted_
     grid, window, calibrated = tuple(state.output_grid), int(described["window"]), described["calibration"]
-    seen, controls = tuple(state.ensemble.input_pca.grid), int(described.get("controls", 0))
+    seen = state.layout.input_grid if isinstance(model, Staged) else tuple(state.ensemble.input_pca.grid)
+    controls = int(described.get("controls", 0))
     if window < 1 or flow.step < 1 or seen != ((1 + controls, *grid) if controls else grid):
         raise ValueError("its step cannot be marched")
     points = window * math.prod(grid) if calibrated is None else int(calibrated["points"])

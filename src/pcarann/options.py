@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pcarann.ensemble.adaptation import Start
 
-__all__ = ["Adapt", "Fields", "Kernel", "Options", "Refine", "resolved", "with_option"]
+__all__ = ["Adapt", "Fields", "Grid", "Kernel", "Options", "Refine", "resolved", "with_option"]
 
 
 class Options:
@@ -86,11 +86,28 @@ class Fields(Options):
     quadrature: Any = None
 
 
+@dataclass(frozen=True)
+class Grid(Options):
+    """How fields lie in space, for stages.
+
+    boundary : None, "periodic", "zero", "free" or one of them for each axis of space
+        How axes end: a period, with or without its first point repeated; fields of outputs that vanish; anything. None
+        finds out from the data, and judges on samples held out where they leave a choice.
+    axes : None or sequence of int
+        Which axes of an output are space, best counted from the last (−1); the others count components. None takes all
+        of 8 points or more that inputs share, or lack.
+    """
+
+    boundary: Any = None
+    axes: Any = None
+
+
 _MEANT: dict[str, dict[Any, type[Options]]] = {
     "scales": {"refined": Refine},
     "regressor": {"kernel": Kernel},
     "fields": {None: Fields},
     "adapt": {None: Adapt},
+    "grid": {None: Grid},
 }
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "inverse_root",
     "orthonormal",
     "solve_cholesky",
+    "solve_hermitian",
     "solve_lower",
     "triangle",
 ]
@@ -86,6 +87,21 @@ def inverse_of_lower(lower: Array) -> Array | None:
 def solve_cholesky(lower: Array, rhs: Array) -> Array:
     """Solve L Lᵀ z = rhs."""
     return solve_lower(lower, solve_lower(lower, rhs), transposed=True)
+
+
+def solve_hermitian(matrix: Array, rhs: Array) -> Array:
+    """Solve with a positive definite matrix, or a stack of them, real or complex; NaN where one is not numerically."""
+    xp = compat.array_namespace(matrix)
+    if compat.is_torch_array(matrix):
+        factor, info = xp.linalg.cholesky_ex(matrix)
+        found = xp.cholesky_solve(rhs, factor)
+        return xp.where((info == 0)[..., None, None], found, xp.full_like(found, float("nan")))
+    try:
+        return xp.linalg.solve(
+            matrix, rhs
+        )  # by LU: NumPy has no solve with a Cholesky factor, and SciPy's holds a lock
+    except np.linalg.LinAlgError:
+        return xp.full_like(rhs, float("nan"))
 
 
 def orthonormal(matrix: Array) -> Array:

@@ -27,7 +27,7 @@ from pcarann.uncertainty.conformal import Calibration
 from pcarann.uncertainty.extrapolation import Edge
 from pcarann.uncertainty.novelty import NoveltyTest
 
-__all__ = ["described", "described_calibration"]
+__all__ = ["described", "described_calibration", "plain"]
 
 
 def described(fitted: Fitted, parameters: Mapping[str, Any]) -> tuple[Document, Tensors]:
@@ -85,16 +85,16 @@ def _parameters(parameters: Mapping[str, Any], fitted: Fitted) -> dict[str, Any]
     fields = parameters["fields"]
     fields = None if fields is None else replace(fields, quadrature=None)
     stored = {**parameters, **elsewhere, "fields": fields, "random_state": fitted.feature_map.random_seed}
-    return {name: _plain(value) for name, value in stored.items()}
+    return {name: plain(value) for name, value in stored.items()}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return a parameter as JSON can hold it."""
     if isinstance(value, Options):
         kind = next(kind for kind in type(value).__mro__ if Options in kind.__bases__)  # of a subclass, what it is
-        return {"options": kind.__name__} | {name: _plain(part) for name, part in vars(value).items()}
+        return {"options": kind.__name__} | {name: plain(part) for name, part in vars(value).items()}
     if isinstance(value, tuple | list | np.ndarray):
-        return [_plain(part) for part in value]
+        return [plain(part) for part in value]
     if isinstance(value, bool | np.bool_):
         return bool(value)
     if isinstance(value, Real):  # fractions and NumPy's numbers among them

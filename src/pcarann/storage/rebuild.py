@@ -24,7 +24,7 @@ from pcarann.latent.pca import PCA
 from pcarann.latent.smoothing import Smoothing
 from pcarann.latent.units import Units
 from pcarann.latent.weighting import Weighting
-from pcarann.options import Adapt, Fields, Kernel, Refine, resolved
+from pcarann.options import Adapt, Fields, Grid, Kernel, Refine, resolved
 from pcarann.readout.direct import ReadoutReport
 from pcarann.storage.formats import FACTS, Document, Tensors
 from pcarann.symmetry.generators import Symmetry
@@ -35,7 +35,7 @@ from pcarann.uncertainty.fit_report import FitReport
 from pcarann.uncertainty.novelty import NoveltyTest, Tails
 from pcarann.uncertainty.view import View
 
-__all__ = ["rebuilt", "rebuilt_calibration"]
+__all__ = ["rebuilt", "rebuilt_calibration", "with_options"]
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _facts(document: Document) -> dict[str, Any]:
 
 def _parameters(document: Document, fitted: Fitted) -> dict[str, Any]:
     """The parameters of the estimator, with those that the record holds as arrays."""
-    parameters = {name: _with_options(value) for name, value in _tupled(document["parameters"]).items()}
+    parameters = {name: with_options(value) for name, value in _tupled(document["parameters"]).items()}
     input_pca, output_pca, group = fitted.ensemble.input_pca, fitted.ensemble.output_pca, fitted.ensemble.group
     own = None if fitted.own_units else input_pca.weights
     if own is not None or output_pca.weights is not None:
@@ -137,11 +137,11 @@ def _parameters(document: Document, fitted: Fitted) -> dict[str, Any]:
     return parameters
 
 
-def _with_options(value: Any) -> Any:
+def with_options(value: Any) -> Any:
     """Return a parameter that was stored as an object with options of its own as that object."""
     if not isinstance(value, dict):
         return value
-    known = {kind.__name__: kind for kind in (Adapt, Fields, Kernel, Refine)}
+    known = {kind.__name__: kind for kind in (Adapt, Fields, Grid, Kernel, Refine)}
     return known[value["options"]](**{name: part for name, part in value.items() if name != "options"})
 
 

@@ -1,0 +1,146 @@
+"""One axis of a grid, and the harmonics that suit its ends.
+
+    periodic   e^{2πikx/n}                                   Fourier
+    zero       sin(πk j/(m + 1)),  j, k = 1…m inner points   DST-I, for fields that vanish at both ends
+    free       cos(πk (j + ½)/n),  k = 0…n − 1               DCT-II
+
+All of them are orthonormal, so that a transform keeps norms. Short axes are transformed by a matrix, long ones by an
+FFT of the odd or even extension. Arrays are (samples, *space, columns).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+
+from pcarann.backend.arrays import Array, Place, place_of
+
+__all__ = ["Axis", "Boundary"]
+
+Boundary = Literal["periodic", "zero", "free"]
+
+_DENSE = 160  # points up to which a product with a matrix is faster than an FFT of the extension
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis of so many points, as computed with: a repeated last point of a period is not among them."""
+
+    points: int
+    boundary: Boundary
+
+    @property
+    def modes(self) -> int:
+        """The number of its harmonics; of a period, all n of them"""
+        return self.points - 2 if self.boundary == "zero" else self.points
+
+    @property
+    def length(self) -> float:
+        """Points along which the phase of mode k grows by πk"""
+        return {"periodic": self.points / 2, "zero": self.points - 1.0, "free": float(self.points)}[self.boundary]
+
+    def forward(self, fields: Array, at: int) -> Array:
+        """Harmonics along array axis `at` of an axis that is not periodic."""
+        return self._matched(fields, at, inverse=False)
+
+    def backward(self, harmonics: Array, at: int) -> Array:
+        """Undo `forward`; sine harmonics give fields that vanish at both ends."""
+        return self._matched(harmonics, at, inverse=True)
+
+    def slope(self, fields: Array, at: int) -> Array:
+        """∂ in units of one point: central differences, one-sided at ends that are not periodic."""
+        xp = place_of(fields).xp
+        n = self.points
+        if self.boundary == "periodic":
+            return (xp.roll(fields, -1, axis=at) - xp.roll(fields, 1, axis=at)) * 0.5
+        if n < 2:
+            return xp.zeros_like(fields)
+        inner = (_part(fields, at, 2, n) - _part(fields, at, 0, n - 2)) * 0.5
+        first = _part(fields, at, 1, 2) - _part(fields, at, 0, 1)
+        last = _part(fields, at, n - 1, n) - _part(fields, at, n - 2, n - 1)
+        return xp.concat([first, inner, last], axis=at)
+
+    def blurred(self, fields: Array, at: int, width: float) -> Array:
+        """A Gaussian mean, `width` points wide; the outermost values go on beyond ends that are not periodic."""
+        reach = math.ceil(2.5 * width)
+        weights = np.exp(-0.5 * (np.arange(reach + 1) / width) ** 2)
+        weights /= weights[0] + 2 * weights[1:].sum()
+        found = fields * float(weights[0])
+        for by in range(1, reach + 1):
+            found += (self._shifted(fields, at, by) + self._shifted(fields, at, -by)) * float(weights[by])
+        return found
+
+    def _shifted(self, fields: Array, at: int, by: int) -> Array:
+        place = place_of(fields)
+        if self.boundary == "periodic":
+            return place.xp.roll(fields, by, axis=at)
+        index = np.clip(np.arange(self.points) - by, 0, self.points - 1)
+        return place.xp.take(fields, place.xp.asarray(index, device=place.device), axis=at)
+
+    def _matched(self, fields: Array, at: int, inverse: bool) -> Array:
+        if self.points > _DENSE:
+            return (_sines if self.boundary == "zero" else _cosines)(fields, at, self.points, inverse)
+        place = place_of(fields)
+        matrix = place.put(_matrix(self.points, self.boundary))
+        return _along(matrix.T if inverse else matrix, fields, at, place)
+
+
+@lru_cache(maxsize=64)
+def _matrix(n: int, boundary: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """(modes, points), rows orthonormal."""
+    if boundary == "zero":
+        numbers = np.arange(1, n - 1)
+        sines = np.zeros((n - 2, n))
+        sines[:, 1:-1] = math.sqrt(2 / (n - 1)) * np.sin(math.pi * np.outer(numbers, numbers) / (n - 1))
+        return sines
+    cosines = math.sqrt(2 / n) * np.cos(math.pi * np.outer(np.arange(n), np.arange(n) + 0.5) / n)
+    cosines[0] /= math.sqrt(2)
+    return cosines
+
+
+def _along(matrix: Array, fields: Array, at: int, place: Place) -> Array:
+    """The product with a matrix along one axis: one product of matrices for each index before that axis."""
+    shape = tuple(fields.shape)
+    before, after = math.prod(shape[:at]), math.prod(shape[at + 1 :])
+    flat = place.xp.reshape(fields, (before, shape[at], after))
+    found = place.xp.matmul(place.xp.astype(matrix, fields.dtype), flat)
+    return place.xp.reshape(found, (*shape[:at], matrix.shape[0], *shape[at + 1 :]))
+
+
+def _sines(fields: Array, at: int, n: int, inverse: bool) -> Array:
+    """DST-I of the inner points by an FFT of the odd extension; its own inverse."""
+    place = place_of(fields)
+    xp = place.xp
+    inner = fields if inverse else _part(fields, at, 1, n - 1)
+    nothing = xp.zeros_like(_part(inner, at, 0, 1))
+    odd = xp.concat([nothing, inner, nothing, -xp.flip(inner, axis=at)], axis=at)
+    found = -math.sqrt(0.5 / (n - 1)) * xp.imag(xp.fft.rfft(odd, axis=at))
+    found = _part(found, at, 1, n - 1)
+    return xp.concat([nothing, found, nothing], axis=at) if inverse else found
+
+
+def _cosines(fields: Array, at: int, n: int, inverse: bool) -> Array:
+    """DCT-II by an FFT of the even extension, whose harmonics are those of the cosines up to factors."""
+    place = place_of(fields)
+    xp = place.xp
+    numbers = np.arange(n)
+    norm = np.where(numbers == 0, math.sqrt(0.25 / n), math.sqrt(0.5 / n))
+    turns = norm * np.exp(-0.5j * math.pi * numbers / n)
+    shape = [n if axis == at else 1 for axis in range(len(fields.shape))]
+    factors = xp.reshape(xp.asarray(turns, device=place.device), tuple(shape))
+    if not inverse:
+        even = xp.fft.rfft(xp.concat([fields, xp.flip(fields, axis=at)], axis=at), axis=at)
+        return xp.real(_part(even, at, 0, n) * factors)
+    halves = fields / factors
+    even = xp.concat([halves, xp.zeros_like(_part(halves, at, 0, 1))], axis=at)
+    return _part(xp.fft.irfft(even, n=2 * n, axis=at), at, 0, n)
+
+
+def _part(fields: Array, at: int, start: int, stop: int) -> Array:
+    index = [slice(None)] * len(fields.shape)
+    index[at] = slice(start, stop)
+    return fields[tuple(index)]

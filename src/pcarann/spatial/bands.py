@@ -1,0 +1,129 @@
+"""Ridge regressions by bands of wavenumbers, and the sums that they need.
+
+    V_b = (Σ w² Hᴴ H + λ t I)⁻¹ Σ w² Hᴴ r,   rows: all samples and all modes k of band b,   w = 1/‖u‖
+
+H(k) being the harmonics of the features and r(k) those of what is left to explain. t is the mean of all diagonals, so
+that λ is relative and one for all bands. Rows beyond a few tens for each unknown change nothing: of large bands, every
+sample gives some of its modes, in turn, and they count for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pcarann.backend.arrays import Array, Place, place_of
+from pcarann.backend.concurrency import concurrently
+from pcarann.backend.linalg import solve_hermitian
+from pcarann.backend.random import permutation
+from pcarann.spatial.domain import Domain
+
+__all__ = ["Bands", "Sums"]
+
+_STREAM = (-25,)
+Index = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, eq=False)
+class Bands:
+    """Which modes share their weights."""
+
+    labels: Index
+    """The band of every mode"""
+
+    @classmethod
+    def of(cls, domain: Domain, singles: int) -> Bands:
+        """So many wavenumbers of every axis stand alone."""
+        return cls(domain.bands(singles))
+
+    @property
+    def count(self) -> int:
+        """The number of bands"""
+        return int(self.labels.max()) + 1
+
+    @cached_property
+    def modes(self) -> list[Index]:
+        """The modes of every band, in a random order"""
+        order = np.asarray(permutation(len(self.labels), seed=0, stream=_STREAM))
+        return [order[self.labels[order] == band] for band in range(self.count)]
+
+    def taken(self, samples: int, most: int) -> list[int]:
+        """Modes that a sample gives to every band, so that no band has many more than `most` rows."""
+        return [min(len(modes), -(-most // samples)) for modes in self.modes]
+
+    def chosen(self, rows: range, taken: Sequence[int]) -> Index:
+        """(samples, modes taken), band after band: the modes that the samples with these numbers give, in turn."""
+        numbers = np.arange(rows.start, rows.stop)[:, None]
+        parts = zip(self.modes, taken, strict=True)
+        return np.concatenate([modes[(numbers * n + np.arange(n)) % len(modes)] for modes, n in parts], axis=1)
+
+    def products(self, harmonics: Array, readout: Array) -> Array:
+        """Σⱼ V(j, k) H(k, j) for (samples, modes, features) and (bands, features, columns)."""
+        place = place_of(harmonics)
+        xp = place.xp
+        if place.on_cuda:  # hundreds of small products would be as many launches
+            every = xp.take(readout, xp.asarray(self.labels, device=place.device), axis=0)
+            return xp.permute_dims(xp.permute_dims(xp.astype(harmonics, readout.dtype), (1, 0, 2)) @ every, (1, 0, 2))
+        found = xp.empty((*harmonics.shape[:2], readout.shape[-1]), dtype=readout.dtype, device=place.device)
+        for modes, weights in zip(self.modes, readout, strict=True):
+            index = xp.asarray(modes, device=place.device)
+            found[:, index, :] = xp.take(harmonics, index, axis=1) @ weights
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Σ Hᴴ H and Σ Hᴴ r of every band."""
+
+    gram: Array
+    """(bands, features, features)"""
+    moment: Array
+    """(bands, features, columns)"""
+
+    @classmethod
+    def none(cls, bands: int, features: int, columns: int, place: Place, is_complex: bool) -> Sums:
+        """Of no samples."""
+        kind = place.xp.complex128 if is_complex else place.xp.float64
+        shapes = (bands, features, features), (bands, features, columns)
+        return cls(*(place.xp.zeros(shape, dtype=kind, device=place.device) for shape in shapes))
+
+    def add(self, rows: Array, left: Array, taken: Sequence[int], modes: Sequence[int]) -> None:
+        """Add (samples, modes taken, features) and (samples, modes taken, columns), band after band, in place."""
+        place = place_of(rows)
+        xp = place.xp
+        ends = np.cumsum([0, *taken])
+
+        def added(band: int) -> None:
+            part = slice(int(ends[band]), int(ends[band + 1]))
+            here = xp.reshape(rows[:, part, :], (-1, rows.shape[-1]))
+            adjoint = (xp.conj(here) if self.gram.dtype != xp.float64 else here).T
+            counts = modes[band] / taken[band]
+            self.gram[band, ...] += counts * (adjoint @ here)
+            self.moment[band, ...] += counts * (adjoint @ xp.reshape(left[:, part, :], (-1, left.shape[-1])))
+
+        size = int(rows.shape[-1]) ** 2 * 32
+        for _ in concurrently(added, range(len(taken)), place=place, bytes_each=size):
+            pass
+
+    def merged(self, other: Sums, keeping: float = 1.0) -> Sums:
+        """These sums, times a factor, and others."""
+        return Sums(keeping * self.gram + other.gram, keeping * self.moment + other.moment)
+
+    def readout(self, ridge: float) -> Array:
+        """V, (bands, features, columns); NaN where a band cannot be solved."""
+        place = place_of(self.gram)
+        xp = place.xp
+        weight = ridge * (float(xp.mean(xp.real(xp.linalg.diagonal(self.gram)))) or 1.0)
+        identity = weight * place.eye(self.gram.shape[-1])
+        if place.on_cuda:
+            return solve_hermitian(self.gram + identity, self.moment)
+
+        def solved(band: int) -> Array:
+            return solve_hermitian(self.gram[band, ...] + identity, self.moment[band, ...])
+
+        size = int(self.gram.shape[-1]) ** 2 * 48
+        return xp.stack(list(concurrently(solved, range(int(self.gram.shape[0])), place=place, bytes_each=size)))

@@ -1,0 +1,168 @@
+"""Stages one after another, each correcting what those before it left.
+
+Every stage draws fresh features of the û that the stages before it have made, sums over the training samples, and asks
+a chooser for its readout. A chooser takes the ridge that does best on samples held out, or the one that a judge likes
+best, or ridges that are known already; it ends the chain where nothing is gained any more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from time import perf_counter
+from typing import Protocol
+
+import numpy as np
+
+from pcarann.backend.arrays import Array, place_of, taken
+from pcarann.backend.random import spread
+from pcarann.spatial.bands import Bands, Sums
+from pcarann.spatial.channels import Sight
+from pcarann.spatial.features import Features
+from pcarann.spatial.stage import Scene, Stage, Triple, corrections, sample_weights, summed
+
+__all__ = ["Chain", "Chooser", "HeldOut", "Judged", "Known", "Plan", "Step", "grown", "relative_error"]
+
+_LOOKED_AT = 40_000  # points of samples by which channels are standardised
+_NUMBERS = 1000  # stages that a member may have, as random streams count them
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What all stages have in common."""
+
+    n_features: int
+    seed: int
+    terms: float = 6.0
+    """Fields in a mixture, on average"""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one stage did."""
+
+    ridge: float
+    error: float
+    """Relative error on samples held out, or of the roll-out; NaN where nothing was held out"""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """The stages of one member."""
+
+    scene: Scene
+    stages: tuple[Stage, ...]
+
+    def __call__(self, inputs: Array, fields: Array) -> Array:
+        """û after all stages, (samples, values), from the û at the start."""
+        for stage in self.stages:
+            fields = stage.applied(self.scene, inputs, fields)
+        return fields
+
+
+class Chooser(Protocol):
+    """Chooses the readout of a stage."""
+
+    def __call__(self, chain: Chain, features: Features, bands: Bands, sums: Sums) -> tuple[Stage, float] | None:
+        """The stage with its readout, and an error; None where the chain shall end."""
+
+
+def grown(
+    scene: Scene, sight: Sight, plan: Plan, samples: Triple, chooser: Chooser, *, most: int, member: int = 0
+) -> tuple[Chain, list[Step], Sums | None]:
+    """Fit at most so many stages; return them with what each did, and the sums of the last."""
+    chain, steps, last = Chain(scene, ()), [], None
+    bands = Bands.of(scene.layout.domain, sight.families.singles)
+    some = spread(int(samples.inputs.shape[0]), max(16, _LOOKED_AT // scene.layout.domain.points))
+    for number in range(most):
+        began = perf_counter()
+        looked_at = [side(taken(part, some)) for side, part in zip(_sides(scene), samples[:2], strict=True)]
+        draw = partial(Features.drawn, sight, *looked_at, count=plan.n_features, terms=plan.terms, seed=plan.seed)
+        features = draw(number=_NUMBERS * member + number)
+        sums = summed(scene, features, bands, samples)
+        found = chooser(chain, features, bands, sums)
+        if found is None:
+            break
+        stage, error = found
+        chain, last = replace(chain, stages=(*chain.stages, stage)), sums
+        if number + 1 < most:
+            samples = samples._replace(fields=stage.applied(scene, samples.inputs, samples.fields))
+        place_of(samples.fields).wait()
+        steps.append(Step(stage.ridge, error, perf_counter() - began))
+    return chain, steps, last
+
+
+def _sides(scene: Scene) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+    return scene.layout.inputs, scene.layout.outputs
+
+
+@dataclass
+class HeldOut:
+    """Chooses ridges by the error on samples held out; the chain ends where it falls by less than a share."""
+
+    samples: Triple
+    ridges: Sequence[float]
+    least_gain: float
+
+    def __call__(self, chain: Chain, features: Features, bands: Bands, sums: Sums) -> tuple[Stage, float] | None:
+        """The best of all ridges."""
+        before = relative_error(self.samples.fields, self.samples.outputs)
+        readouts = [sums.readout(ridge) for ridge in self.ridges]
+        found = corrections(chain.scene, features, bands, self.samples[:2], readouts)
+        errors = [relative_error(fields, self.samples.outputs) for fields in found]
+        best = int(np.argmin(errors))
+        if not errors[best] < (1 - self.least_gain) * before:
+            return None
+        self.samples = self.samples._replace(fields=found[best])
+        return Stage(features, bands, readouts[best], self.ridges[best]), errors[best]
+
+
+@dataclass
+class Judged:
+    """Chooses ridges by what a judge says of the whole chain, such as the error of a roll-out."""
+
+    judge: Callable[[Chain], float]
+    ridges: Sequence[float]
+    least_gain: float
+    best: float = math.inf
+
+    def __call__(self, chain: Chain, features: Features, bands: Bands, sums: Sums) -> tuple[Stage, float] | None:
+        """The best of all ridges; a first stage is always taken, since the next may make its roll-out stable."""
+        found: dict[float, tuple[Stage, float]] = {}
+
+        def judged(ridges: Sequence[float]) -> tuple[Stage, float]:
+            for ridge in ridges:
+                if ridge not in found:
+                    stage = Stage(features, bands, sums.readout(ridge), ridge)
+                    found[ridge] = stage, self.judge(replace(chain, stages=(*chain.stages, stage)))
+            return min(found.values(), key=lambda one: one[1])
+
+        # Every other one, then those beside the best: a roll-out is dear.
+        middle = self.ridges.index(judged(self.ridges[::2])[0].ridge)
+        best = judged(self.ridges[max(0, middle - 1) : middle + 2])
+        if chain.stages and not best[1] < (1 - self.least_gain) * self.best:
+            return None
+        self.best = best[1]
+        return best
+
+
+@dataclass
+class Known:
+    """Takes ridges that were chosen before."""
+
+    ridges: Iterator[float]
+
+    def __call__(self, chain: Chain, features: Features, bands: Bands, sums: Sums) -> tuple[Stage, float] | None:
+        """The next of them."""
+        ridge = next(self.ridges, None)
+        return None if ridge is None else (Stage(features, bands, sums.readout(ridge), ridge), math.nan)
+
+
+def relative_error(found: Array, truth: Array) -> float:
+    """Mean of ‖û − u‖/‖u‖ as stages weigh samples; infinite where something is not finite."""
+    xp = place_of(truth).xp
+    error = float(xp.mean(xp.sqrt(xp.mean((found - truth) ** 2, axis=1)) * sample_weights(truth)))
+    return error if math.isfinite(error) else math.inf

@@ -1,0 +1,135 @@
+"""Channels: what a stage sees at every point, made of the inputs a and the prediction û so far.
+
+    a, û, ∂û                     always
+    products                     a û, a ∂û, û ∂û, û²
+    smoothed                     S a, S û with S = T⁻¹ (1/ℓ² + |k|²)⁻¹ T, their slopes, products of slopes ∂ᵢ· ∂ⱼS·
+    coordinates                  x, x² along axes that are not periodic
+    fixed fields                 the mean change of a state, which carries what forces a flow
+    terms                        what a user knows of the equation, as functions of a and u
+
+Where û starts as the input itself, as in a flow, a and û are two states of one field: both then have slopes and
+products with themselves, x, ∂x, x ∂x, x². Products of many components are too many: a random choice stands for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations_with_replacement, product
+
+import numpy as np
+
+from pcarann.backend.arrays import Array, place_of
+from pcarann.backend.random import permutation
+from pcarann.spatial.domain import Domain
+from pcarann.spatial.terms import Terms
+
+__all__ = ["Channels", "Sight"]
+
+_MOST_PRODUCTS = 48
+_STREAM = (-21,)
+
+
+@dataclass(frozen=True)
+class Channels:
+    """What stages see, and how finely they tell wavenumbers apart.
+
+    products : bool
+        Whether products of inputs, prediction and slopes are among the channels.
+    smoothed : None or float
+        ℓ of smoothed fields, in units of the shortest axis; ∞ is the inverse Laplacian, None leaves them out.
+    reach : 0, 1 or 2
+        How far features look: at channels alone, at their slopes too, at both of Gaussian means as well.
+    singles : int
+        Wavenumbers along each axis that have weights of their own; further on bands share them.
+    gain : float
+        Root mean square of the arguments of tanh.
+    """
+
+    products: bool = True
+    smoothed: float | None = None
+    reach: int = 1
+    singles: int = 4
+    gain: float = 0.3
+
+
+@dataclass(frozen=True, eq=False)
+class Sight:
+    """How channels are made; arrays are (samples, *space, components)."""
+
+    domain: Domain
+    families: Channels
+    evolving: bool
+    """Whether û starts as the input"""
+    fixed: Array | None = None
+    """(1, *space, fields)"""
+    terms: Terms | None = None
+
+    def channels(self, inputs: Array, fields: Array) -> Array:
+        """(samples, *space, channels)"""
+        xp = place_of(fields).xp
+        states = (inputs, fields) if self.evolving else (fields,)
+        slopes = [self.domain.slopes(state) for state in states]
+        parts = [inputs, fields, *(slope for one in slopes for slope in one)]
+        if self.families.products:
+            parts.extend(self._products(inputs, fields, slopes))
+        if self.families.smoothed is not None:
+            own = slopes if self.evolving else [self.domain.slopes(inputs), *slopes]
+            for state, steep in zip((inputs, fields), own, strict=True):
+                parts.extend(self._smoothed(state, steep))
+        if self.terms is not None:
+            parts.append(self.terms(inputs, fields))
+        samples = int(fields.shape[0])
+        for constant in (self._coordinates(fields), self.fixed):
+            if constant is not None:
+                parts.append(xp.broadcast_to(constant, (samples, *constant.shape[1:])))
+        return xp.concat(parts, axis=-1)
+
+    def _products(self, inputs: Array, fields: Array, slopes: Sequence[list[Array]]) -> list[Array]:
+        if self.evolving:
+            pairs = [
+                pair
+                for state, steep in zip((inputs, fields), slopes, strict=True)
+                for pair in [*_with_itself(state), *_each([state], steep)]
+            ]
+        else:
+            pairs = [*_each([inputs], [fields, *slopes[0]]), *_with_itself(fields), *_each([fields], slopes[0])]
+        return _multiplied(pairs)
+
+    def _smoothed(self, state: Array, slopes: list[Array]) -> list[Array]:
+        assert self.families.smoothed is not None
+        smooth = self.domain.smoothed(state, self.families.smoothed)
+        steep = self.domain.slopes(smooth)
+        return [smooth, *steep, *_multiplied(_each(slopes, steep))]
+
+    def _coordinates(self, fields: Array) -> Array | None:
+        place, domain = place_of(fields), self.domain
+        if domain.is_periodic:
+            return None
+        found = []
+        for i, axis in enumerate(domain.axes):
+            if axis.boundary != "periodic":
+                shape = [axis.points if j == i else 1 for j in range(len(domain.axes))]
+                line = np.broadcast_to(np.linspace(-1, 1, axis.points).reshape(shape), domain.shape)
+                found += [line, line**2]
+        return place.put(np.stack(found, axis=-1))[None, ...]
+
+
+Pair = tuple[tuple[Array, int], tuple[Array, int]]
+
+
+def _each(left: Sequence[Array], right: Sequence[Array]) -> list[Pair]:
+    """All products of a component on the left with one on the right."""
+    columns = [[(part, i) for part in side for i in range(part.shape[-1])] for side in (left, right)]
+    return list(product(columns[0], columns[1]))
+
+
+def _with_itself(field: Array) -> list[Pair]:
+    return list(combinations_with_replacement([(field, i) for i in range(field.shape[-1])], 2))
+
+
+def _multiplied(pairs: list[Pair]) -> list[Array]:
+    if len(pairs) > _MOST_PRODUCTS:
+        chosen = permutation(len(pairs), seed=0, stream=_STREAM)[:_MOST_PRODUCTS]
+        pairs = [pairs[i] for i in sorted(chosen)]
+    return [left[..., i : i + 1] * right[..., j : j + 1] for (left, i), (right, j) in pairs]

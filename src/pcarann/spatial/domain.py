@@ -1,0 +1,158 @@
+"""A grid of several axes: harmonics T, bands of wavenumbers, derivatives, inverse Laplacians.
+
+A readout by bands is a convolution: T turns shifts into factors, so that weights V(k) on harmonics are a kernel in
+space, and weights that are equal inside a band make it a smooth one with few numbers. The first few wavenumbers of each
+axis are bands of their own; further on bands grow by a factor.
+
+Arrays are (samples, *space, columns) in space and (samples, modes, columns) as harmonics. Of the harmonics of a real
+field, those with negative wavenumbers on the last periodic axis are left out.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pcarann.backend.arrays import Array, place_of
+from pcarann.spatial.axis import Axis
+
+__all__ = ["Domain"]
+
+_GROWTH = 1.3
+_MOST_BANDS = 400  # beyond it growth is raised: three axes of single wavenumbers would be thousands
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The axes of space.
+
+    >>> domain = Domain((Axis(16, "periodic"), Axis(9, "zero")))
+    >>> fields = np.random.default_rng(0).standard_normal((2, 16, 9, 3))
+    >>> fields[:, :, [0, -1], :] = 0
+    >>> np.allclose(domain.backward(domain.forward(fields)), fields)
+    True
+    """
+
+    axes: tuple[Axis, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Points along each axis"""
+        return tuple(axis.points for axis in self.axes)
+
+    @property
+    def points(self) -> int:
+        """All of them"""
+        return math.prod(self.shape)
+
+    @property
+    def is_periodic(self) -> bool:
+        """Whether it has no ends at all, so that no point differs from another"""
+        return all(axis.boundary == "periodic" for axis in self.axes)
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether harmonics are complex"""
+        return self._halved is not None
+
+    @property
+    def _halved(self) -> int | None:
+        periodic = [i for i, axis in enumerate(self.axes) if axis.boundary == "periodic"]
+        return periodic[-1] if periodic else None
+
+    @property
+    def modes(self) -> tuple[int, ...]:
+        """Harmonics along each axis"""
+        return tuple(axis.points // 2 + 1 if i == self._halved else axis.modes for i, axis in enumerate(self.axes))
+
+    def forward(self, fields: Array) -> Array:
+        """T: (samples, *space, columns) to (samples, modes, columns)."""
+        xp = place_of(fields).xp
+        for i, axis in enumerate(self.axes):
+            if axis.boundary != "periodic":
+                fields = axis.forward(fields, i + 1)
+        if self._halved is not None:
+            fields = xp.fft.rfft(fields, axis=self._halved + 1, norm="ortho")
+            for i in self._whole():
+                fields = xp.fft.fft(fields, axis=i + 1, norm="ortho")
+        return xp.reshape(fields, (fields.shape[0], -1, fields.shape[-1]))
+
+    def backward(self, harmonics: Array) -> Array:
+        """T⁻¹"""
+        xp = place_of(harmonics).xp
+        fields = xp.reshape(harmonics, (harmonics.shape[0], *self.modes, harmonics.shape[-1]))
+        if self._halved is not None:
+            for i in self._whole():
+                fields = xp.fft.ifft(fields, axis=i + 1, norm="ortho")
+            fields = xp.fft.irfft(fields, n=self.shape[self._halved], axis=self._halved + 1, norm="ortho")
+        for i, axis in enumerate(self.axes):
+            if axis.boundary != "periodic":
+                fields = axis.backward(fields, i + 1)
+        return fields
+
+    def slopes(self, fields: Array) -> list[Array]:
+        """∂ᵢ of fields along every axis, in units of one point."""
+        return [axis.slope(fields, i + 1) for i, axis in enumerate(self.axes)]
+
+    def blurred(self, fields: Array, width: float) -> Array:
+        """A Gaussian mean along all axes, `width` points wide."""
+        for i, axis in enumerate(self.axes):
+            fields = axis.blurred(fields, i + 1, width)
+        return fields
+
+    def smoothed(self, fields: Array, length: float) -> Array:
+        """T⁻¹ (1/ℓ² + |q|²)⁻¹ T, ℓ in units of the shortest axis; ℓ = ∞ is the inverse Laplacian, without a mean."""
+        place = place_of(fields)
+        factors = (length * min(self.shape)) ** -2.0 + self._squares
+        inverse = np.divide(1.0, factors, out=np.zeros_like(factors), where=factors > 0)
+        return self.backward(self.forward(fields) * place.put(inverse)[None, :, None])
+
+    def bands(self, singles: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The number of the band to which every mode belongs; so many wavenumbers of each axis stand alone.
+
+        >>> Domain((Axis(12, "free"),)).bands(4)
+        array([0, 1, 2, 3, 4, 4, 4, 5, 5, 5, 6, 6])
+        """
+        growth = _GROWTH
+        while True:
+            labels = np.zeros((), dtype=np.int64)
+            for i, axis in enumerate(self.axes):
+                labels = np.add.outer(labels * 100_000, _axis_bands(self._numbers(i, axis), singles, growth))
+            found: np.ndarray[Any, np.dtype[np.int64]] = np.unique(labels, return_inverse=True)[1].reshape(-1)
+            if found.max() < max(_MOST_BANDS, 2 * singles) or growth > 8:
+                return found
+            singles, growth = max(2, singles - 1), growth * (1.1 if singles <= 4 else 1.0)
+
+    @cached_property
+    def _squares(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """|q|² of every mode, (modes,), q in radians per point"""
+        squares = np.zeros(())
+        for i, axis in enumerate(self.axes):
+            first = 1 if axis.boundary == "zero" else 0
+            squares = np.add.outer(squares, (math.pi * (np.abs(self._numbers(i, axis)) + first) / axis.length) ** 2)
+        return squares.reshape(-1)
+
+    def _numbers(self, i: int, axis: Axis) -> np.ndarray[Any, Any]:
+        """Wavenumbers along an axis, counted from 0, negative ones where all are kept."""
+        if axis.boundary != "periodic" or i == self._halved:
+            return np.arange(self.modes[i])
+        return np.fft.fftfreq(axis.points, 1 / axis.points)
+
+    def _whole(self) -> list[int]:
+        """The periodic axes all of whose wavenumbers are kept"""
+        return [i for i, axis in enumerate(self.axes) if axis.boundary == "periodic" and i != self._halved]
+
+
+def _axis_bands(numbers: np.ndarray[Any, Any], singles: int, growth: float) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Bands of one axis, signs kept apart: weights of e^{ikx} and e^{−ikx} are conjugate, not equal."""
+    size = np.abs(numbers)
+    edges = [float(singles)]
+    while edges[-1] <= size.max():
+        edges.append(edges[-1] * growth + 1)
+    found = np.where(size < singles, size, singles - 1 + np.searchsorted(edges, size, side="right"))
+    labels: np.ndarray[Any, np.dtype[np.int64]] = 2 * found.astype(np.int64) + (numbers < 0)
+    return labels

@@ -1,0 +1,127 @@
+"""All that a fit of stages found, in one record that is replaced as a whole and never edited."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from pcarann.backend.arrays import Array, Place, cuts, place_of
+from pcarann.latent.units import Units
+from pcarann.spatial.bands import Sums
+from pcarann.spatial.chain import Chain
+from pcarann.spatial.layout import Layout
+from pcarann.spatial.report import StagesReport
+from pcarann.spatial.stage import Triple, summed
+from pcarann.spatial.start import Start
+from pcarann.uncertainty.bands import Block
+from pcarann.uncertainty.conformal import Calibration
+
+__all__ = ["FittedStages"]
+
+_AT_A_TIME = 1 << 25  # values of all members' fields on a CPU
+_BEYOND = 0.1  # of the range of the training data, beside it
+
+
+@dataclass(frozen=True, eq=False)
+class FittedStages:
+    """Stages after a start, for every member."""
+
+    start: Start
+    chains: tuple[Chain, ...]
+    units: Units
+    output_size: float
+    """Root mean square of the output values of the training set, in the units inside"""
+    value_range: tuple[float, float]
+    """Of the inputs of the training set, in the units inside"""
+    samples: int
+    report: StagesReport
+    seconds: Mapping[str, float]
+    sums: tuple[Sums, ...] = ()
+    """Of the last stage of every member, where they were kept"""
+    calibration: Calibration | None = None
+    calibrated: int = 0
+    """The state that the calibration belongs to"""
+    state: int = 0
+    """Counts the changes of the readouts"""
+
+    @property
+    def layout(self) -> Layout:
+        """How fields lie in arrays"""
+        return self.chains[0].scene.layout
+
+    @property
+    def place(self) -> Place:
+        """Where all arrays are"""
+        stages = self.chains[0].stages
+        return place_of(stages[0].readout if stages else self.start.mean)
+
+    @property
+    def output_grid(self) -> tuple[int, ...]:
+        """Shape of one predicted field"""
+        return self.layout.output_grid
+
+    @property
+    def stale(self) -> bool:
+        """Whether the readouts changed after the last calibration"""
+        return self.calibration is not None and self.calibrated != self.state
+
+    def outputs(self, fields: Array) -> Array:
+        """Outputs as they were handed in, to the units inside."""
+        return fields / self.units.outputs
+
+    def handed(self, fields: Array) -> Array:
+        """Outputs in the units inside, to those that are handed out."""
+        return fields * self.units.outputs
+
+    @property
+    def members(self) -> int:
+        """How many there are"""
+        return len(self.chains)
+
+    def member_step(self, member: int, inputs: Array) -> Array:
+        """The prediction of one member, (samples, values), in the user's units."""
+        return self.handed(self.chains[member](inputs / self.units.inputs, self._started(inputs)))
+
+    def blocks(self, inputs: Array) -> Iterator[Block]:
+        """Mean and deviation of the members by blocks of samples, in the units inside; inputs in the user's."""
+        xp = self.place.xp
+        samples = int(inputs.shape[0])
+        values = math.prod(self.output_grid) * self.members
+        for rows in cuts(samples, max(1, _AT_A_TIME // values) if self.place.on_host else samples):
+            begun, given = self._started(inputs[rows, :]), inputs[rows, :] / self.units.inputs
+            fields = xp.stack([chain(given, begun) for chain in self.chains])
+            mean = xp.mean(fields, axis=0)
+            std = xp.std(fields, axis=0, correction=1) if self.members > 1 else xp.zeros_like(mean)
+            yield rows, mean, std, None
+
+    def warning(self, inputs: Array) -> str | None:
+        """What to say of inputs, in the user's units, that leave the range of the training data."""
+        xp = self.place.xp
+        low, high = self.value_range
+        margin = _BEYOND * (high - low)
+        given = inputs / self.units.inputs
+        outside = (given < low - margin) | (given > high + margin)
+        count = int(xp.sum(xp.astype(xp.any(outside, axis=1), xp.int64)))
+        if not count:
+            return None
+        return (
+            f"{count} of {int(inputs.shape[0])} inputs have values outside the range of the training data, "
+            f"{low * self.units.inputs:.4g} to {high * self.units.inputs:.4g}: do not trust their predictions."
+        )
+
+    def adapted(self, inputs: Array, outputs: Array, forgetting: float) -> FittedStages:
+        """The last stage's readouts solved anew from the sums of all samples; earlier stages stay as they are."""
+        begun, given, truth = self._started(inputs), inputs / self.units.inputs, self.outputs(outputs)
+        keeping = forgetting ** int(inputs.shape[0])
+        chains, kept = [], []
+        for chain, sums in zip(self.chains, self.sums, strict=True):
+            *earlier, last = chain.stages
+            before = replace(chain, stages=tuple(earlier))(given, begun)
+            new = summed(chain.scene, last.features, last.bands, Triple(given, before, truth))
+            kept.append(sums.merged(new, keeping))
+            chains.append(replace(chain, stages=(*earlier, replace(last, readout=kept[-1].readout(last.ridge)))))
+        return replace(self, chains=tuple(chains), sums=tuple(kept), state=self.state + 1)
+
+    def _started(self, inputs: Array) -> Array:
+        return self.outputs(self.start(inputs))

@@ -1,0 +1,150 @@
+"""The fit of an ensemble of chains.
+
+A fifth of the samples is held out for small trials, which settle what stages see. One chain then chooses its ridges and
+its length on them, and all members are fitted to all samples with these ridges and random weights of their own. With a
+judge, which looks at whole chains, every member chooses its own ridges and is kept as it was judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from pcarann.backend.arrays import place_of, taken
+from pcarann.backend.random import permutation, spread
+from pcarann.spatial.bands import Sums
+from pcarann.spatial.chain import Chain, HeldOut, Judged, Known, Plan, Step, grown, relative_error
+from pcarann.spatial.channels import Channels, Sight
+from pcarann.spatial.choice import Settled, settle
+from pcarann.spatial.layout import Layout
+from pcarann.spatial.report import StagesReport
+from pcarann.spatial.stage import Scene, Triple
+from pcarann.spatial.terms import Terms
+
+__all__ = ["Grown", "Judge", "Wanted", "fit_stages", "held_out"]
+
+Judge = Callable[[Chain], float]
+"""The error of a chain, of roll-outs for example"""
+
+_RIDGES = tuple(10.0**-n for n in range(1, 13))
+_JUDGED_RIDGES = tuple(10.0**-n for n in range(4, 15))
+_TRIED_RIDGES = tuple(10.0**-n for n in range(2, 13, 2))
+_LEAST_GAIN = 0.01
+_TRIED = (320, 96, 48, 2)  # samples, samples held out, features and stages of a trial
+_TRIED_VALUES = 1 << 21  # of all fields of a trial, so that those of large grids are not dearer
+_STREAM = (-26,)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What was asked for."""
+
+    n_stages: int
+    n_features: int
+    n_members: int
+    channels: Channels | None
+    seed: int
+    evolving: bool
+    """Whether û starts as the input"""
+    terms: Terms | None = None
+    keep_sums: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Grown:
+    """What was found."""
+
+    chains: tuple[Chain, ...]
+    settled: Settled
+    steps: tuple[Step, ...]
+    sums: tuple[Sums, ...]
+    """Of the last stage of every member, where they were to be kept"""
+
+    def report(self, start: str, begun: float, held: int) -> StagesReport:
+        """All of it for people to read."""
+        return StagesReport(start, begun, self.settled, self.steps, held)
+
+
+def held_out(samples: int, seed: int, together: int = 1, share: float = 0.2) -> tuple[list[int], list[int]]:
+    """Rows to fit and rows held out; so many in a row stay together."""
+    groups = permutation(samples // together, seed=seed, stream=_STREAM)
+    count = min(max(1, round(share * len(groups))), len(groups) - 1)
+    rows = [
+        [group * together + i for group in sorted(some) for i in range(together)]
+        for some in (groups[count:], groups[:count])
+    ]
+    return rows[0], rows[1]
+
+
+def fit_stages(
+    samples: Triple, layouts: Sequence[Layout], scene: Callable[[Layout], Scene], wanted: Wanted,
+    rows: tuple[list[int], list[int]], judge: Judge | None = None,
+) -> Grown:  # fmt: skip
+    """Settle on what stages see, then grow all members; `rows` are those to fit and those held out."""
+    parts = tuple(Triple(*(taken(part, some) for part in samples)) for some in rows)
+    sight = _Sights(samples, wanted)
+    settled = settle(layouts, wanted.channels, _trials(parts, scene, sight, wanted))
+    here, see = scene(settled.layout), sight(settled.layout, settled.channels)
+    plan = Plan(wanted.n_features, wanted.seed)
+    most = wanted.n_stages
+    if judge is not None:
+        ends = [
+            grown(
+                here,
+                see,
+                plan,
+                samples,
+                Judged(judge, _JUDGED_RIDGES, _LEAST_GAIN),
+                most=most,
+                member=i,
+            )
+            for i in range(wanted.n_members)
+        ]
+        steps = ends[0][1]
+    else:
+        alone = replace(here, fitted=(0,), averaged=(0,))  # ridges hardly depend on copies, time does
+        steps = grown(alone, see, plan, parts[0], HeldOut(parts[1], _RIDGES, _LEAST_GAIN), most=most)[1]
+        ridges = [step.ridge for step in steps]
+        ends = [
+            grown(here, see, plan, samples, Known(iter(ridges)), most=len(ridges), member=i)
+            for i in range(wanted.n_members if ridges else 1)
+        ]
+    sums = tuple(last for _, _, last in ends if last is not None) if wanted.keep_sums else ()
+    return Grown(tuple(chain for chain, _, _ in ends), settled, tuple(steps), sums)
+
+
+class _Sights:
+    """What stages see on any layout."""
+
+    def __init__(self, samples: Triple, wanted: Wanted):
+        self.samples, self.wanted = samples, wanted
+
+    def __call__(self, layout: Layout, channels: Channels) -> Sight:
+        fixed = None
+        if self.wanted.evolving:
+            xp = place_of(self.samples.inputs).xp
+            change = xp.mean(self.samples.outputs - self.samples.fields, axis=0)
+            fixed = layout.outputs(change[None, :])
+        return Sight(layout.domain, channels, self.wanted.evolving, fixed, self.wanted.terms)
+
+
+def _trials(
+    parts: tuple[Triple, ...], scene: Callable[[Layout], Scene], sight: _Sights, wanted: Wanted
+) -> Callable[[Layout, Channels], float]:
+    """The error of a small chain without copies, for given ends and channels."""
+    count, held, features, stages = _TRIED
+    size = max(1, int(parts[0].outputs.shape[1]))
+    count = min(count, max(32, _TRIED_VALUES // size))
+    few, judged = (
+        Triple(*(taken(side, spread(int(side.shape[0]), most, seed=wanted.seed)) for side in part))
+        for part, most in zip(parts, (count, min(held, count)), strict=True)
+    )
+    plan = Plan(min(features, wanted.n_features), wanted.seed)
+
+    def tried(layout: Layout, channels: Channels) -> float:
+        here = replace(scene(layout), fitted=(0,), averaged=(0,))
+        chooser = HeldOut(judged, _TRIED_RIDGES, 0.0)
+        steps = grown(here, sight(layout, channels), plan, few, chooser, most=min(stages, wanted.n_stages))[1]
+        return steps[-1].error if steps else relative_error(judged.fields, judged.outputs)
+
+    return tried

@@ -1,0 +1,169 @@
+"""Which axes of inputs and outputs are space, and how they become (samples, *space, columns) and back.
+
+Axes are counted from the last: the axis −1 of the inputs is the axis −1 of the outputs. An axis of the outputs is space
+where the inputs have as many points on it, one, or no such axis at all (they are repeated along it then), and where it
+has 8 points or more. What is left are components. A period whose last point repeats the first is computed with without
+that point.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from pcarann.backend.arrays import Array, place_of
+from pcarann.spatial.axis import Axis, Boundary
+from pcarann.spatial.domain import Domain
+
+__all__ = ["Layout"]
+
+_FEWEST = 8
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How fields lie in arrays.
+
+    >>> layout = Layout.of((3, 16, 16), (16, 16))
+    >>> layout.space, layout.n_inputs, layout.n_outputs
+    ((-2, -1), 3, 1)
+    """
+
+    input_grid: tuple[int, ...]
+    output_grid: tuple[int, ...]
+    space: tuple[int, ...]
+    """Axes, counted from the last, in ascending order"""
+    boundaries: tuple[Boundary, ...]
+    closed: tuple[bool, ...]
+    """Whether the last point of a period repeats the first"""
+
+    @classmethod
+    def of(cls, input_grid: tuple[int, ...], output_grid: tuple[int, ...], axes: Sequence[int] | None = None) -> Layout:
+        """Find the axes of space, or take those given, with free ends; a ValueError where there is no space to see."""
+        if axes is None:
+            space = tuple(i for i in range(-len(output_grid), 0) if _shared(input_grid, output_grid, i))
+        else:
+            space = _given(axes, input_grid, output_grid)
+        if not any(_size(input_grid, i) > 1 for i in space):
+            raise ValueError(_nothing_shared(input_grid, output_grid))
+        free: Boundary = "free"
+        return cls(input_grid, output_grid, space, (free,) * len(space), (False,) * len(space))
+
+    def ending(self, boundaries: Sequence[Boundary], closed: Sequence[bool]) -> Layout:
+        """The same with other ends."""
+        return replace(self, boundaries=tuple(boundaries), closed=tuple(closed))
+
+    @cached_property
+    def domain(self) -> Domain:
+        """The space that is computed with"""
+        sizes = (self.output_grid[i] - int(closed) for i, closed in zip(self.space, self.closed, strict=True))
+        return Domain(tuple(Axis(n, boundary) for n, boundary in zip(sizes, self.boundaries, strict=True)))
+
+    @property
+    def n_inputs(self) -> int:
+        """Components of the inputs"""
+        return math.prod(n for i, n in _numbered(self.input_grid) if i not in self.space)
+
+    @property
+    def n_outputs(self) -> int:
+        """Components of the outputs"""
+        return math.prod(n for i, n in _numbered(self.output_grid) if i not in self.space)
+
+    @property
+    def is_evolution(self) -> bool:
+        """Whether inputs hold a field of the outputs' shape, alone or as the first of several: a state of a flow"""
+        return self.output_grid in (self.input_grid, self.input_grid[1:])
+
+    def inputs(self, flat: Array) -> Array:
+        """(samples, values) inputs as (samples, *space, components), repeated along axes that they lack."""
+        fields = self._spatial(flat, self.input_grid)
+        place = place_of(flat)
+        return place.xp.broadcast_to(fields, (fields.shape[0], *self.domain.shape, fields.shape[-1]))
+
+    def outputs(self, flat: Array) -> Array:
+        """(samples, values) outputs as (samples, *space, components)."""
+        return self._spatial(flat, self.output_grid)
+
+    def flat(self, fields: Array) -> Array:
+        """Undo `outputs`, repeated points included."""
+        xp = place_of(fields).xp
+        for at, closed in enumerate(self.closed, start=1):
+            if closed:
+                first = fields[(slice(None),) * at + (slice(0, 1),)]
+                fields = xp.concat([fields, first], axis=at)
+        others = [i for i, _ in _numbered(self.output_grid) if i not in self.space]
+        samples = fields.shape[0]
+        fields = xp.reshape(fields, (*fields.shape[:-1], *(self.output_grid[i] for i in others)))
+        places = [*self.space, *others]
+        order = [places.index(i) + 1 for i, _ in _numbered(self.output_grid)]
+        return xp.reshape(xp.permute_dims(fields, (0, *order)), (samples, -1))
+
+    def ends(self, flat: Array, grid: tuple[int, ...], axis: int) -> Array | None:
+        """(samples, points, rest): fields with one axis of space in the middle; None where they do not have it."""
+        if _size(grid, axis) < 2:
+            return None
+        xp = place_of(flat).xp
+        fields = xp.moveaxis(xp.reshape(flat, (flat.shape[0], *grid)), axis, 1)
+        return xp.reshape(fields, (fields.shape[0], fields.shape[1], -1))
+
+    def _spatial(self, flat: Array, grid: tuple[int, ...]) -> Array:
+        xp = place_of(flat).xp
+        samples = int(flat.shape[0])
+        fields = xp.reshape(flat, (samples, *grid))
+        missing = [i for i in self.space if -i > len(grid)]
+        fields = xp.reshape(fields, (samples, *(1 for _ in missing), *grid))
+        axes = len(missing) + len(grid)
+        others = [i for i in range(-axes, 0) if i not in self.space]
+        order = [i + axes + 1 for i in (*self.space, *others)]
+        fields = xp.permute_dims(fields, (0, *order))
+        sizes = tuple(int(n) for n in fields.shape[1 : 1 + len(self.space)])
+        fields = xp.reshape(fields, (samples, *sizes, math.prod(fields.shape[1 + len(self.space) :])))
+        for at, closed in enumerate(self.closed, start=1):
+            if closed and fields.shape[at] > 1:
+                fields = fields[(slice(None),) * at + (slice(0, -1),)]
+        return fields
+
+
+def _numbered(grid: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Axes counted from the last, with their points."""
+    return [(i - len(grid), n) for i, n in enumerate(grid)]
+
+
+def _size(grid: tuple[int, ...], axis: int) -> int:
+    """Points on an axis; 1 where there is no such axis"""
+    return grid[axis] if -axis <= len(grid) else 1
+
+
+def _shared(input_grid: tuple[int, ...], output_grid: tuple[int, ...], axis: int) -> bool:
+    return output_grid[axis] >= _FEWEST and _size(input_grid, axis) in (1, output_grid[axis])
+
+
+def _given(axes: Sequence[int], input_grid: tuple[int, ...], output_grid: tuple[int, ...]) -> tuple[int, ...]:
+    """Axes that a user gave, counted from the last, or a refusal."""
+    count = len(output_grid)
+    if not axes or not all(isinstance(i, int) and -count <= i < count for i in axes):
+        raise ValueError(f"axes must be numbers of axes of the outputs, which have {count}, got {axes!r}.")
+    space = tuple(sorted({i if i < 0 else i - count for i in axes}))
+    for i in space:
+        if _size(input_grid, i) not in (1, output_grid[i]):
+            raise ValueError(
+                f"Axis {i} is to be space, but the inputs have {_size(input_grid, i)} points on it and the outputs "
+                f"{output_grid[i]}: grids {input_grid} and {output_grid}."
+            )
+        if output_grid[i] < 4:
+            raise ValueError(f"Axis {i} is to be space, but the outputs have only {output_grid[i]} points on it.")
+    return space
+
+
+def _nothing_shared(input_grid: tuple[int, ...], output_grid: tuple[int, ...]) -> str:
+    if len(input_grid) == 1:
+        return (
+            f"The inputs are a table of {input_grid[0]} values a sample, none of which lies on the outputs' grid "
+            f"{output_grid}: there is nothing to see in space, so use PCARaNN."
+        )
+    return (
+        f"The grids of inputs and outputs do not match, found {input_grid} and {output_grid}: stages need an axis of "
+        f"{_FEWEST} points or more that both share, counted from the last axis."
+    )

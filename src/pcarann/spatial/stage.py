@@ -1,0 +1,166 @@
+"""One stage: û ← û + T⁻¹[ Σⱼ V(j, k) · (T hⱼ)(k) ], averaged over the moves of a symmetry.
+
+Fields come and go as (samples, values), the grid in C order, in which moves are tabulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from pcarann.backend.arrays import Array, Place, cuts, place_of
+from pcarann.backend.concurrency import concurrently
+from pcarann.spatial.bands import Bands, Sums
+from pcarann.spatial.features import Features
+from pcarann.spatial.layout import Layout
+from pcarann.symmetry.group import Group
+
+__all__ = ["Scene", "Stage", "Triple", "corrections", "sample_weights", "summed"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_BLOCK = 3 << 20  # bytes of features at a time on a CPU, so that they stay in cache
+_BLOCK_GPU = 1 << 30
+_GATHERED = 256 << 20  # bytes of rows between two additions to the sums
+_ROWS = 24  # for each unknown of a band
+_SMALLEST = 1e-3  # of the mean norm: samples of less have its weight, since an error relative to nothing says nothing
+
+
+class Triple(NamedTuple):
+    """Inputs a, predictions û so far and outputs u, (samples, values) each."""
+
+    inputs: Array
+    fields: Array
+    outputs: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """Where stages work."""
+
+    layout: Layout
+    group: Group | None = None
+    fitted: tuple[int, ...] = (0,)
+    """Elements of the group whose copies are fitted, the identity first"""
+    averaged: tuple[int, ...] = (0,)
+    """Elements over which predictions are averaged"""
+
+    def moved_inputs(self, flat: Array, element: int) -> Array:
+        """Inputs moved by an element."""
+        return flat if self.group is None else self.group.move_inputs(flat, element)
+
+    def moved_outputs(self, flat: Array, element: int) -> Array:
+        """Outputs moved by an element."""
+        return flat if self.group is None else self.group.move_outputs(flat, element)
+
+    def moved_back(self, flat: Array, element: int) -> Array:
+        """Outputs moved by the inverse of an element."""
+        return flat if self.group is None else self.group.move_outputs(flat, self.group.inverse(element))
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """What one stage has learned."""
+
+    features: Features
+    bands: Bands
+    readout: Array
+    """V, (bands, features, components of the outputs)"""
+    ridge: float
+
+    def applied(self, scene: Scene, inputs: Array, fields: Array) -> Array:
+        """û after this stage."""
+        return corrections(scene, self.features, self.bands, (inputs, fields), [self.readout])[0]
+
+
+def corrections(
+    scene: Scene, features: Features, bands: Bands, samples: tuple[Array, Array], readouts: Sequence[Array]
+) -> list[Array]:
+    """û after a stage with each of several readouts, whose features are the same."""
+    inputs, fields = samples
+    place, layout = place_of(fields), scene.layout
+    xp = place.xp
+    readout = xp.concat(list(readouts), axis=-1)
+    columns = layout.n_outputs
+
+    def corrected(rows: slice) -> Array:
+        total = xp.zeros(
+            (len(readouts), rows.stop - rows.start, fields.shape[1]), dtype=fields.dtype, device=place.device
+        )
+        for element in scene.averaged:
+            a = layout.inputs(scene.moved_inputs(inputs[rows, :], element))
+            u = layout.outputs(scene.moved_outputs(fields[rows, :], element))
+            spectrum = bands.products(layout.domain.forward(features(a, u)), readout)
+            change = layout.domain.backward(spectrum)
+            parts = [change[..., i : i + columns] for i in range(0, int(change.shape[-1]), columns)]
+            total += xp.stack([scene.moved_back(layout.flat(part), element) for part in parts])
+        return total / len(scene.averaged) + fields[None, rows, :]
+
+    found = xp.empty((len(readouts), *fields.shape), dtype=fields.dtype, device=place.device)
+    blocks = list(cuts(int(fields.shape[0]), _block(layout, features, place)))
+    for rows, part in zip(blocks, _each(corrected, blocks, layout, features, place), strict=True):
+        found[:, rows, :] = part
+    return [found[i, ...] for i in range(len(readouts))]
+
+
+def summed(scene: Scene, features: Features, bands: Bands, samples: Triple) -> Sums:
+    """The sums of a stage over samples and as many of their copies as add rows; large bands see a share of these."""
+    place, layout = place_of(samples.fields), scene.layout
+    xp = place.xp
+    n = int(samples.fields.shape[0])
+    copies = scene.fitted[: max(1, -(-_ROWS * features.count // (2 * n)))]
+    taken = bands.taken(n * len(copies), _ROWS * features.count)
+    weights = sample_weights(samples.outputs)
+
+    def gathered(item: tuple[int, slice]) -> tuple[Array, Array]:
+        copy, rows = item
+        element = copies[copy]
+        a = layout.inputs(scene.moved_inputs(samples.inputs[rows, :], element))
+        u, y = (layout.outputs(scene.moved_outputs(part[rows, :], element)) for part in samples[1:])
+        chosen = bands.chosen(range(copy * n + rows.start, copy * n + rows.stop), taken)
+        chosen += len(bands.labels) * np.arange(len(chosen))[:, None]
+        index = xp.asarray(chosen.reshape(-1), device=place.device)
+        parts = (layout.domain.forward(part) for part in (features(a, u), y - u))
+        shape = (*chosen.shape, -1)
+        found = (xp.reshape(xp.take(_rows_of(part), index, axis=0), shape) for part in parts)
+        left, right = (part * weights[rows, None, None] for part in found)
+        return left, right
+
+    sums = Sums.none(bands.count, features.count, layout.n_outputs, place, layout.domain.is_complex)
+    modes = [len(one) for one in bands.modes]
+    size = _block(layout, features, place)
+    items = [(copy, rows) for copy in range(len(copies)) for rows in cuts(n, size)]
+    bytes_each = sum(taken) * features.count * (16 if layout.domain.is_complex else 8) * size
+    for some in cuts(len(items), max(1, _GATHERED // bytes_each)):
+        parts = list(_each(gathered, items[some], layout, features, place))
+        rows, left = (xp.concat([part[side] for part in parts], axis=0) for side in (0, 1))
+        sums.add(rows, left, taken, modes)
+    return sums
+
+
+def sample_weights(outputs: Array) -> Array:
+    """1/‖u‖ of every sample, as errors are relative."""
+    xp = place_of(outputs).xp
+    norms = xp.sqrt(xp.mean(outputs**2, axis=1))
+    least = _SMALLEST * float(xp.mean(norms))
+    return 1.0 / xp.clip(norms, min=least if least > 0 else 1.0)
+
+
+def _rows_of(harmonics: Array) -> Array:
+    return place_of(harmonics).xp.reshape(harmonics, (-1, harmonics.shape[-1]))
+
+
+def _block(layout: Layout, features: Features, place: Place) -> int:
+    """Samples at a time."""
+    return max(1, (_BLOCK if place.on_host else _BLOCK_GPU) // (8 * layout.domain.points * features.count))
+
+
+def _each(
+    function: Callable[[Item], Result], items: list[Item], layout: Layout, features: Features, place: Place
+) -> Iterator[Result]:
+    size = _block(layout, features, place) * layout.domain.points * features.count * 64
+    return concurrently(function, items, place=place, bytes_each=size)

@@ -1,0 +1,94 @@
+"""What the first stage corrects: the mean field, the input itself, or the prediction of another surrogate.
+
+An interpolating surrogate has no residual on its own training samples, so that stages would have nothing to learn from:
+they see predictions for samples that a fit to four fifths of the others was asked for.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.base import clone
+
+from pcarann.backend.arrays import Array, Place, place_of, taken
+from pcarann.backend.random import permutation
+from pcarann.spatial.chain import relative_error
+
+__all__ = ["FOLDS", "Start"]
+
+FOLDS = 5
+_STREAM = (-27,)
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """û before any stage; fields are (samples, values), in the user's units."""
+
+    mean: Array | None = None
+    """(values,)"""
+    model: Any = None
+    """A fitted surrogate; without it and a mean, the input"""
+    input_grid: tuple[int, ...] = ()
+    values: int | None = None
+    """Of a state, where inputs hold more than that"""
+
+    @property
+    def name(self) -> str:
+        """In words"""
+        return type(self.model).__name__ if self.model is not None else "input" if self.mean is None else "mean field"
+
+    def __call__(self, inputs: Array) -> Array:
+        """û of these inputs."""
+        place = place_of(inputs)
+        if self.model is not None:
+            shaped = place.xp.reshape(inputs, (inputs.shape[0], *self.input_grid))
+            return _flat(self.model.predict(shaped), place)
+        if self.mean is None:
+            return inputs[:, : self.values]  # the state comes first, what acts on it behind it
+        return place.xp.broadcast_to(self.mean, (inputs.shape[0], *self.mean.shape))
+
+    @classmethod
+    def simple(cls, inputs: Array, outputs: Array, evolution: bool) -> Start:
+        """The mean field, or the input where it has the outputs' shape and is nearer to them."""
+        xp = place_of(outputs).xp
+        mean, state = cls(mean=xp.mean(outputs, axis=0)), cls(values=int(outputs.shape[1]))
+        if evolution and relative_error(state(inputs), outputs) < relative_error(mean(inputs), outputs):
+            return state
+        return mean
+
+    @classmethod
+    def fitted(
+        cls,
+        model: Any,
+        samples: tuple[Array, Array],
+        grids: tuple[tuple[int, ...], tuple[int, ...]],
+        seed: int,
+        together: int,
+    ) -> tuple[Start, Array]:
+        """A surrogate fitted to all samples, and predictions for each by a fit that has not seen it."""
+        place = place_of(samples[0])
+        xp = place.xp
+        X, y = (xp.reshape(part, (part.shape[0], *grid)) for part, grid in zip(samples, grids, strict=True))
+        groups = permutation(int(X.shape[0]) // together, seed=seed, stream=_STREAM)
+        found = place.empty(*samples[1].shape)
+        for fold in range(FOLDS):
+            left_out = {group * together + i for group in groups[fold::FOLDS] for i in range(together)}
+            rows = [[i for i in range(int(X.shape[0])) if (i in left_out) == inside] for inside in (False, True)]
+            part = _quietly_fitted(model, taken(X, rows[0]), taken(y, rows[0]))
+            index = xp.asarray(rows[1], device=place.device)
+            found[index, :] = _flat(part.predict(taken(X, rows[1])), place)
+        return cls(model=_quietly_fitted(model, X, y), input_grid=grids[0]), found
+
+
+def _quietly_fitted(model: Any, X: Array, y: Array) -> Any:
+    """A fit that is poor or clipped is what stages are there to mend."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return clone(model).fit(X, y)
+
+
+def _flat(fields: Array, place: Place) -> Array:
+    fields = place.put(fields)
+    return place.xp.reshape(fields, (fields.shape[0], -1))

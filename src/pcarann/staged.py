@@ -1,0 +1,340 @@
+"""Stages that see space on top of a surrogate: the estimator `Staged`.
+
+    û₀ = mean field, input or another surrogate's prediction
+    û_s = û_{s−1} + T⁻¹[ Σⱼ V_s(j, k) · (T hⱼ)(k) ],   hⱼ = tanh(random mixture of channels around a point)
+
+A latent operator sees a field through its leading modes only. A stage looks at every point and its surroundings, and
+its readout is a convolution, one ridge regression per band of wavenumbers. Nothing is trained by gradient descent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from time import perf_counter
+from typing import Any
+
+from pcarann.backend.arrays import Array, Place, place_of, taken
+from pcarann.backend.locking import writing
+from pcarann.backend.random import spread
+from pcarann.latent.units import Units
+from pcarann.operator import PCARaNN
+from pcarann.options import Grid
+from pcarann.spatial.chain import Chain, relative_error
+from pcarann.spatial.channels import Channels
+from pcarann.spatial.ends import given_ends, possible_ends
+from pcarann.spatial.fitted import FittedStages
+from pcarann.spatial.fitting import Judge, Wanted, fit_stages, held_out
+from pcarann.spatial.layout import Layout
+from pcarann.spatial.report import StagesReport
+from pcarann.spatial.stage import Scene, Triple
+from pcarann.spatial.start import FOLDS, Start
+from pcarann.spatial.terms import Terms
+from pcarann.storage.document import described
+from pcarann.storage.formats import Document, Tensors
+from pcarann.storage.stages import described_stages
+from pcarann.surrogate import Surrogate, checked_outputs
+from pcarann.symmetry.generators import Symmetry
+from pcarann.uncertainty.bands import Block
+from pcarann.uncertainty.conformal import Calibration
+from pcarann.validation import (
+    check_count,
+    check_fields,
+    check_number,
+    check_pair_lengths,
+    check_seed,
+    required,
+    warn_user,
+)
+
+__all__ = ["Staged"]
+
+
+class Staged(Surrogate):
+    """Surrogate that corrects a prediction at every point of the grid, in stages.
+
+    Inputs and outputs share axes of space, counted from the last: (samples, *space), or with further axes that count
+    components. Inputs may lack axes of the outputs, along which they are repeated.
+
+    Parameters
+    ----------
+    model : None, "mean", "input" or estimator
+        What the first stage corrects: the mean field, the input itself (the state of a flow), or the prediction of
+        another surrogate, unfitted, which is then fitted six times. None takes the input where it has the outputs'
+        shape and is nearer to them, and else the mean field.
+    n_stages : int
+        At most; they end where an error on samples held out falls by less than a percent.
+    n_features : int
+        Random features of a stage.
+    n_members : int
+        Members of the ensemble, which differ in their random weights; intervals need more than one.
+    grid : None or Grid
+        Which axes are space and how they end; None finds out.
+    channels : None or Channels
+        What stages see; None settles it by small trials on samples held out.
+    terms : sequence of functions
+        Terms of the equation, f(a, u) with fields in their own units, (samples, *space) each, and a last axis where
+        there are several components; what they return stands among the channels.
+    symmetry : None or Symmetry
+        Transformations of (input, output) pairs under which the problem does not change: copies of the samples under
+        them are fitted too, and corrections are averaged over them.
+    max_samples : None or int
+        Samples that stages are fitted to, drawn at random where there are more: every point of a field is a row of the
+        regressions, so that further ones change little.
+    adaptable : bool
+        Whether to keep what `partial_fit` needs, a matrix of all features for every band.
+    random_state, device, verbose
+        As in `PCARaNN`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pcarann import Staged
+    >>> from pcarann.metrics import relative_l2
+    >>> rng, x = np.random.default_rng(0), np.linspace(0, 2 * np.pi, 64, endpoint=False)
+    >>> waves = [np.cos(k * x + rng.uniform(0, 6, (200, 1))) * rng.normal(size=(200, 1)) for k in range(1, 20)]
+    >>> a = sum(waves)
+    >>> u = np.tanh(a - np.roll(a, 3, axis=1))                             # (samples, points)
+    >>> model = Staged(n_features=40, n_members=1).fit(a[:100], u[:100])
+    >>> relative_l2(model.predict(a[100:]), u[100:]) < 0.05
+    True
+    """
+
+    def __init__(
+        self,
+        model: Any = None,
+        n_stages: int = 6,
+        n_features: int = 120,
+        n_members: int = 2,
+        grid: Grid | None = None,
+        channels: Channels | None = None,
+        terms: Sequence[Callable[[Array, Array], Array]] = (),
+        symmetry: Symmetry | None = None,
+        max_samples: int | None = 4000,
+        adaptable: bool = False,
+        random_state: Any = 0,
+        device: str | None = None,
+        verbose: bool = False,
+    ):
+        self.model = model
+        self.n_stages = n_stages
+        self.n_features = n_features
+        self.n_members = n_members
+        self.grid = grid
+        self.channels = channels
+        self.terms = terms
+        self.symmetry = symmetry
+        self.max_samples = max_samples
+        self.adaptable = adaptable
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+
+    def fit(self, X: Array, y: Array, *, together: int = 1, judge: Any = None) -> Staged:
+        """Fit to input fields X and output fields y; `stages_` says what each stage gained.
+
+        So many samples in a row may belong `together`, as the snapshots of a trajectory do. A `judge` is a function of
+        a step, itself a function of inputs, that gives an error: stages then choose their ridges by it
+        (`pcarann.Marching` judges roll-outs).
+        """
+        with writing(self):
+            began = perf_counter()
+            place = place_of(X, self.device).computing
+            inputs, input_grid = check_fields(X, "X", place, least=FOLDS)
+            outputs, output_grid = check_fields(required(y), "y", place, least=FOLDS)
+            check_pair_lengths(inputs.shape[0], outputs.shape[0])
+            seed, together = check_seed(self.random_state), check_count(together, "together")
+            if inputs.shape[0] % together:
+                raise ValueError(f"together={together} must divide the number of samples, found {inputs.shape[0]}.")
+            options = self.grid or Grid()
+            layout = Layout.of(input_grid, output_grid, options.axes)
+            layouts = _ends(layout, options.boundary, inputs, outputs)
+            inputs, outputs, together = self._some(inputs, outputs, seed, together)
+            start, begun = self._start(inputs, outputs, (input_grid, output_grid), seed, together)
+            units = _units(inputs, outputs, layout.is_evolution)
+            samples = Triple(inputs / units.inputs, begun / units.outputs, outputs / units.outputs)
+            record = self._grown(samples, layouts, start, units, seed, together, judge)
+            place.wait()
+            self._fitted = replace(record, seconds={"total": perf_counter() - began, **record.seconds})
+        return self
+
+    def partial_fit(self, X: Array, y: Array, *, forgetting: float = 1.0) -> Staged:
+        """Add new samples to the sums of the last stage and solve for its readouts again; earlier stages stay.
+
+        That equals a fit of the last stage to all samples together, in any order and any blocks, with the ridge that
+        was chosen; `forgetting` in (0, 1] discounts earlier samples by this factor for each new one. On a model that is
+        not fitted yet, this is `fit`. The calibration no longer holds then.
+        """
+        with writing(self):
+            if not hasattr(self, "_fitted"):
+                return self.fit(X, y)
+            fitted = self._fitted
+            check_number(forgetting, "forgetting", above=0.0, most=1.0)
+            if not fitted.sums:
+                reason = "no stage was fitted" if not fitted.chains[0].stages else "its sums were not kept"
+                raise ValueError(f"This Staged cannot adapt, since {reason}: fit it with adaptable=True.")
+            truth = fitted.handed(checked_outputs(y, fitted))
+            inputs = self._checked(X, fitted)
+            check_pair_lengths(inputs.shape[0], truth.shape[0])
+            self._fitted = fitted.adapted(inputs, truth, forgetting)
+        return self
+
+    @property
+    def fitted_(self) -> FittedStages:
+        """All that the fit found, in one record"""
+        return self._found("fitted_")
+
+    @fitted_.setter
+    def fitted_(self, record: FittedStages) -> None:
+        with writing(self):
+            self._fitted = record
+
+    @property
+    def stages_(self) -> StagesReport:
+        """What was settled, and what each stage gained on samples held out; print it"""
+        return self._found("stages_").report
+
+    @property
+    def model_(self) -> Any:
+        """The fitted surrogate that stages correct; None where they start from the mean field or the input"""
+        return self._found("model_").start.model
+
+    @property
+    def fit_seconds_(self) -> dict[str, float]:
+        """Seconds that the fit took"""
+        return dict(self._found("fit_seconds_").seconds)
+
+    def _found(self, name: str) -> FittedStages:
+        if not hasattr(self, "_fitted"):
+            raise AttributeError(f"{name} exists after fit only: this Staged is not fitted yet.")
+        found: FittedStages = self._fitted
+        return found
+
+    def _checked(self, X: Array, fitted: FittedStages) -> Array:
+        inputs: Array = check_fields(X, "X", fitted.place, grid=fitted.layout.input_grid)[0]
+        if said := fitted.warning(inputs):
+            warn_user(said)
+        return inputs
+
+    def _blocks(self, X: Array, fitted: FittedStages) -> tuple[int, Iterable[Block]]:
+        inputs = self._checked(X, fitted)
+        return int(inputs.shape[0]), fitted.blocks(inputs)
+
+    def _calibrated(self, calibration: Calibration, state: int) -> None:
+        self._fitted = replace(self._fitted, calibration=calibration, calibrated=state)
+
+    def _described(self) -> tuple[Document, Tensors]:
+        fitted = self.fitted_
+        document, tensors = described_stages(fitted, self.get_params(deep=False))
+        if fitted.start.model is not None:
+            if not isinstance(fitted.start.model, PCARaNN):
+                kind = type(fitted.start.model).__name__
+                raise ValueError(f"Stages that start from a {kind} cannot be saved: a file holds those of a PCARaNN.")
+            inner, parts = described(fitted.start.model.fitted_, fitted.start.model.get_params(deep=False))
+            document |= {"model": inner}
+            tensors |= {f"model/{name}": part for name, part in parts.items()}
+        return document, tensors
+
+    def _some(self, inputs: Array, outputs: Array, seed: int, together: int) -> tuple[Array, Array, int]:
+        """No more samples than asked for, those that belong together drawn one by one where there are too many."""
+        if self.max_samples is None or inputs.shape[0] <= check_count(self.max_samples, "max_samples", least=FOLDS):
+            return inputs, outputs, together
+        rows = spread(int(inputs.shape[0]), self.max_samples, seed=seed)
+        return taken(inputs, rows), taken(outputs, rows), 1
+
+    def _start(
+        self, inputs: Array, outputs: Array, grids: tuple[tuple[int, ...], tuple[int, ...]], seed: int, together: int
+    ) -> tuple[Start, Array]:
+        """What stages correct, and û of the training samples, in the user's units."""
+        xp = place_of(outputs).xp
+        same = grids[1] in (grids[0], grids[0][1:])
+        if self.model is None:
+            start = Start.simple(inputs, outputs, same)
+        elif isinstance(self.model, str):
+            if self.model not in ("mean", "input"):
+                raise ValueError(f"model must be None, 'mean', 'input' or an estimator, got {self.model!r}.")
+            if self.model == "input" and not same:
+                raise ValueError(
+                    f"model='input' needs inputs that hold a field of the outputs' shape, found {grids[0]} and {grids[1]}."
+                )
+            start = (
+                Start(values=int(outputs.shape[1])) if self.model == "input" else Start(mean=xp.mean(outputs, axis=0))
+            )
+        else:
+            return Start.fitted(self.model, (inputs, outputs), grids, seed, together)
+        return start, start(inputs)
+
+    def _grown(
+        self, samples: Triple, layouts: list[Layout], start: Start, units: Units, seed: int, together: int, judge: Any
+    ) -> FittedStages:
+        xp = place_of(samples.outputs).xp
+        wanted = Wanted(
+            check_count(self.n_stages, "n_stages"),
+            check_count(self.n_features, "n_features"),
+            check_count(self.n_members, "n_members"),
+            self.channels,
+            seed,
+            start.mean is None and start.model is None,
+            Terms(tuple(self.terms), units) if len(self.terms) else None,
+            bool(self.adaptable),
+        )
+        rows = held_out(int(samples.inputs.shape[0]), seed, together)
+        inside: Judge | None = None if judge is None else _judged(judge, start, units, layouts[0])
+        grown = fit_stages(samples, layouts, self._scene(layouts[0], seed), wanted, rows, inside)
+        held = Triple(*(taken(part, rows[1]) for part in samples))
+        report = grown.report(start.name, relative_error(held.fields, held.outputs), len(rows[1]))
+        return FittedStages(
+            start,
+            grown.chains,
+            units,
+            float(xp.sqrt(xp.mean(samples.outputs**2))),
+            (float(xp.min(samples.inputs)), float(xp.max(samples.inputs))),
+            int(samples.inputs.shape[0]),
+            report,
+            {},
+            grown.sums,
+        )
+
+    def _scene(self, layout: Layout, seed: int) -> Callable[[Layout], Scene]:
+        """Where stages work, whatever the ends of the axes."""
+        if self.symmetry is None:
+            return Scene
+        group = self.symmetry.bind(layout.input_grid, layout.output_grid)
+        counts = (self.symmetry.n_fit, self.symmetry.n_predict)
+        fitted, averaged = (group.subset(count, seed) for count in counts)
+        return lambda here: Scene(here, group, fitted, averaged)
+
+
+def _ends(layout: Layout, boundary: Any, inputs: Array, outputs: Array) -> list[Layout]:
+    if boundary is None:
+        return possible_ends(layout, inputs, outputs)
+    return [given_ends(layout, boundary, inputs, outputs)]
+
+
+def _units(inputs: Array, outputs: Array, evolution: bool) -> Units:
+    """Powers of two by which fields have a size of about 1; one for both where inputs and outputs are of one kind."""
+
+    def unit(fields: Array) -> float:
+        xp = place_of(fields).xp
+        largest = float(xp.max(xp.abs(fields)))
+        size = largest * float(xp.sqrt(xp.mean((fields / largest) ** 2))) if largest > 0 else 1.0
+        return math.ldexp(1.0, math.frexp(size)[1] - 1)
+
+    of_outputs = unit(outputs)
+    return Units(of_outputs if evolution else unit(inputs), of_outputs)
+
+
+def _judged(judge: Any, start: Start, units: Units, layout: Layout) -> Judge:
+    """The judge of a user's step as one of chains."""
+
+    def error(chain: Chain) -> float:
+        def step(states: Array) -> Array:
+            place: Place = place_of(states)
+            flat = place.xp.reshape(states, (states.shape[0], -1))
+            found = chain(flat / units.inputs, start(flat) / units.outputs) * units.outputs
+            return place.xp.reshape(found, (states.shape[0], *layout.output_grid))
+
+        return float(judge(step))
+
+    return error

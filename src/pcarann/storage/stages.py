@@ -1,0 +1,242 @@
+"""Fitted stages as one JSON document and named arrays, and back, every part checked.
+
+Readouts, mixtures and what standardises channels are stored as they are: a file predicts the same bytes everywhere
+that arithmetic is the same. Complex numbers are stored as pairs of real ones. The sums that adaptation needs are stored
+where they were kept. Terms of a user's equation are functions, which no file holds: `load` asks for them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+
+from pcarann.backend.arrays import Array, Place, to_host
+from pcarann.latent.units import Units
+from pcarann.options import Grid
+from pcarann.spatial.bands import Bands, Sums
+from pcarann.spatial.chain import Chain, Step
+from pcarann.spatial.channels import Channels, Sight
+from pcarann.spatial.choice import Settled, Trial
+from pcarann.spatial.features import Features
+from pcarann.spatial.fitted import FittedStages
+from pcarann.spatial.layout import Layout
+from pcarann.spatial.report import StagesReport
+from pcarann.spatial.stage import Scene, Stage
+from pcarann.spatial.start import Start
+from pcarann.spatial.terms import Terms
+from pcarann.storage.document import described_calibration, plain
+from pcarann.storage.formats import FORMAT_VERSION, Document, Tensors
+from pcarann.storage.rebuild import rebuilt_calibration, with_options
+from pcarann.symmetry.generators import Symmetry
+from pcarann.symmetry.group import Group
+
+__all__ = ["described_stages", "rebuilt_parameters", "rebuilt_stages"]
+
+_PARTS = ("shift", "scale", "mixing", "biases")
+
+
+def described_stages(fitted: FittedStages, parameters: Mapping[str, Any]) -> tuple[Document, Tensors]:
+    """Return the document and the arrays of a record; what stages start from, if it is a model, is described apart."""
+    from pcarann import __version__
+
+    tensors: Tensors = {}
+    layout, scene = fitted.layout, fitted.chains[0].scene
+    if fitted.start.mean is not None:
+        tensors["start.mean"] = to_host(fitted.start.mean)
+    for m, chain in enumerate(fitted.chains):
+        for s, stage in enumerate(chain.stages):
+            tensors |= {f"stage.{m}.{s}.{name}": to_host(getattr(stage.features, name)) for name in _PARTS}
+            tensors[f"stage.{m}.{s}.readout"] = _real(stage.readout)
+    for m, sums in enumerate(fitted.sums):
+        tensors |= {f"sums.{m}.gram": _real(sums.gram), f"sums.{m}.moment": _real(sums.moment)}
+    symmetry = None
+    if scene.group is not None:
+        tensors |= {f"symmetry.{side}": table for side, table in scene.group.tables().items()}
+        name = repr(parameters["symmetry"])
+        symmetry = {"name": name, "copied": scene.fitted, "averaged": scene.averaged}
+    sight = fitted.chains[0].stages[0].features.sight if fitted.chains[0].stages else None
+    if sight is not None and sight.fixed is not None:
+        tensors["fixed"] = to_host(sight.fixed)
+    left_out = ("model", "symmetry", "terms", "device", "channels")
+    stored = {name: plain(value) for name, value in parameters.items() if name not in left_out}
+    terms = None if sight is None else sight.terms
+    facts = ("output_size", "value_range", "samples", "state", "calibrated")
+    return {
+        "format": FORMAT_VERSION,
+        "version": __version__,
+        "kind": "stages",
+        "parameters": stored | {"channels": parameters["channels"] and _channels(parameters["channels"])},
+        "start": fitted.start.name,
+        "layout": asdict(layout),
+        "channels": _channels(fitted.report.settled.channels),
+        "evolving": sight is not None and sight.evolving,
+        "terms": [] if terms is None else terms.names,
+        "symmetry": symmetry,
+        "ridges": [[stage.ridge for stage in chain.stages] for chain in fitted.chains],
+        "units": asdict(fitted.units),
+        "report": _report(fitted.report),
+        "seconds": dict(fitted.seconds),
+        "sums": len(fitted.sums),
+        "calibration": described_calibration(fitted.calibration, "calibration", tensors),
+        **{name: getattr(fitted, name) for name in facts},
+    }, tensors
+
+
+def rebuilt_stages(
+    document: Document, tensors: Tensors, place: Place, model: Any = None, terms: Any = ()
+) -> FittedStages:
+    """Return the record that a document describes; `model` is what stages start from, where that is one."""
+    described = document["layout"]
+    layout = Layout(**{name: tuple(part) for name, part in described.items()})
+    units = Units(**{name: float(unit) for name, unit in document["units"].items()})
+    numbers = [units.inputs, units.outputs, document["output_size"], *document["value_range"]]
+    if not np.isfinite(np.asarray(numbers, dtype=float)).all() or min(layout.domain.modes) < 1:
+        raise ValueError("its numbers are not finite")
+    channels = Channels(**document["channels"] | {"smoothed": _length(document["channels"]["smoothed"])})
+    names = [str(name) for name in document["terms"]]
+    if names and len(names) != len(terms):
+        raise ValueError(f"it was fitted with terms {', '.join(names)}: hand them to load(path, terms=[…])")
+    fixed = place.put(tensors["fixed"]) if "fixed" in tensors else None
+    found = Terms(tuple(terms), units) if names else None
+    sight = Sight(layout.domain, channels, bool(document["evolving"]), fixed, found)
+    scene, bands = _scene(document["symmetry"], tensors, layout), Bands.of(layout.domain, channels.singles)
+    chains = tuple(
+        Chain(
+            scene,
+            tuple(_stage(f"stage.{m}.{s}", r, sight, bands, tensors, place, layout) for s, r in enumerate(ridges)),
+        )
+        for m, ridges in enumerate(document["ridges"])
+    )
+    sums = tuple(
+        Sums(*(_complex(tensors[f"sums.{m}.{part}"], layout, place) for part in ("gram", "moment")))
+        for m in range(int(document["sums"]))
+    )
+    if not chains or (sums and len(sums) != len(chains)):
+        raise ValueError("its parts do not fit together")
+    values = math.prod(layout.output_grid)
+    return FittedStages(
+        _start(document["start"], tensors, place, model, layout),
+        chains,
+        units,
+        float(document["output_size"]),
+        (float(document["value_range"][0]), float(document["value_range"][1])),
+        int(document["samples"]),
+        _reported(document["report"], Settled(layout, channels)),
+        {str(name): float(part) for name, part in document["seconds"].items()},
+        sums,
+        rebuilt_calibration(document["calibration"], "calibration", tensors, place, values),
+        int(document["calibrated"]),
+        int(document["state"]),
+    )
+
+
+def rebuilt_parameters(document: Document, fitted: FittedStages) -> dict[str, Any]:
+    """The parameters of the estimator, but for what stages start from and the terms."""
+    stored = {name: value for name, value in document["parameters"].items() if name != "channels"}
+    parameters = {name: with_options(value) for name, value in stored.items()}
+    parameters |= {"grid": parameters["grid"] and _tupled(parameters["grid"])}
+    scene = fitted.chains[0].scene
+    if document["parameters"]["channels"] is not None:
+        parameters["channels"] = fitted.report.settled.channels
+    if scene.group is not None:
+        fit, predict = (
+            None if len(some) == scene.group.order else len(some) for some in (scene.fitted, scene.averaged)
+        )
+        symmetry = Symmetry.of_group(scene.group, str(document["symmetry"]["name"]))
+        parameters["symmetry"] = symmetry.using(fit=fit, predict=predict)
+    return parameters
+
+
+def _tupled(grid: Grid) -> Grid:
+    """A grid as it was, lists being tuples."""
+    return replace(grid, **{name: tuple(part) if isinstance(part, list) else part for name, part in vars(grid).items()})
+
+
+def _stage(
+    name: str, ridge: float, sight: Sight, bands: Bands, tensors: Tensors, place: Place, layout: Layout
+) -> Stage:
+    shift, scale, mixing, biases = (tensors[f"{name}.{part}"] for part in _PARTS)
+    fits = shift.ndim == 1 and shift.shape == scale.shape and mixing.ndim == 2 and biases.shape == mixing.shape[1:]
+    if not fits or any(part.dtype != np.float64 for part in (shift, scale, mixing, biases)):
+        raise ValueError(f"{name} does not fit together")
+    features = Features(sight, *(place.put(part) for part in (shift, scale, mixing, biases)))
+    readout = _complex(tensors[f"{name}.readout"], layout, place)
+    if tuple(readout.shape) != (bands.count, features.count, layout.n_outputs):
+        raise ValueError(f"{name}.readout has shape {tuple(readout.shape)}")
+    return Stage(features, bands, readout, float(ridge))
+
+
+def _scene(described: dict[str, Any] | None, tensors: Tensors, layout: Layout) -> Scene:
+    if described is None:
+        return Scene(layout)
+    group = Group.from_tables({side: tensors[f"symmetry.{side}"] for side in ("input", "output")})
+    copied, averaged = (tuple(int(g) for g in described[name]) for name in ("copied", "averaged"))
+    fits = [group.tables()[side].shape[1] == math.prod(grid) for side, grid in
+            (("input", layout.input_grid), ("output", layout.output_grid))]  # fmt: skip
+    if not all(fits) or not all(0 <= g < group.order for g in (*copied, *averaged)) or not copied or not averaged:
+        raise ValueError("its symmetry does not fit its grids")
+    return Scene(layout, group, copied, averaged)
+
+
+def _start(name: str, tensors: Tensors, place: Place, model: Any, layout: Layout) -> Start:
+    if name == "mean field":
+        mean = tensors["start.mean"]
+        if mean.shape != (math.prod(layout.output_grid),):
+            raise ValueError("its mean field does not fit its grid")
+        return Start(mean=place.put(mean))
+    if name == "input":
+        return Start(values=math.prod(layout.output_grid))
+    if model is None:
+        raise ValueError("the model that its stages start from is missing")
+    return Start(model=model, input_grid=layout.input_grid)
+
+
+def _real(array: Array) -> np.ndarray[Any, Any]:
+    found = to_host(array)
+    return np.stack([found.real, found.imag], axis=-1) if np.iscomplexobj(found) else found
+
+
+def _complex(found: np.ndarray[Any, Any], layout: Layout, place: Place) -> Array:
+    if found.dtype != np.float64 or not np.isfinite(found).all():
+        raise ValueError("its readouts are not finite")
+    if not layout.domain.is_complex:
+        return place.put(found)
+    if found.shape[-1] != 2:
+        raise ValueError("its readouts are not complex")
+    return place.xp.asarray(found[..., 0] + 1j * found[..., 1], device=place.device)
+
+
+def _channels(channels: Channels) -> dict[str, Any]:
+    """Infinity is no number in JSON."""
+    found = asdict(channels)
+    return found | {"smoothed": "infinite" if found["smoothed"] == math.inf else found["smoothed"]}
+
+
+def _length(described: Any) -> float | None:
+    return None if described is None else math.inf if described == "infinite" else float(described)
+
+
+def _report(report: StagesReport) -> dict[str, Any]:
+    steps = [[step.ridge, _number(step.error), step.seconds] for step in report.steps]
+    trials = [[trial.name, _number(trial.error)] for trial in report.settled.trials]
+    return {"begun": _number(report.begun), "held_out": report.held_out, "start": report.start,
+            "steps": steps, "trials": trials}  # fmt: skip
+
+
+def _reported(described: dict[str, Any], settled: Settled) -> StagesReport:
+    steps = tuple(Step(float(ridge), _found(error), float(seconds)) for ridge, error, seconds in described["steps"])
+    trials = tuple(Trial(str(name), _found(error)) for name, error in described["trials"])
+    settled = Settled(settled.layout, settled.channels, trials)
+    return StagesReport(str(described["start"]), _found(described["begun"]), settled, steps, int(described["held_out"]))
+
+
+def _number(value: float) -> float | str:
+    return value if math.isfinite(value) else str(value)
+
+
+def _found(value: Any) -> float:
+    return float(value)
