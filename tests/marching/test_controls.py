@@ -91,3 +91,16 @@ def test_controls_outside_those_of_the_fit_are_reported(flow):
     fields, controls, model = flow
     with pytest.warns(UserWarning, match=r"^At step 1 of 7 of the roll-out: \d+ of 30 inputs lie outside"):
         model.predict(fields[60:, :1], controls=5 + controls[60:])
+
+
+def test_tensors_are_marched_under_controls_as_arrays_are(torch_computes):
+    torch = pytest.importorskip("torch")
+    fields, controls = (torch.as_tensor(part.copy()) for part in steered(40))
+    model = Marching(STEP).fit(fields[:30, :1], fields[:30, 1:], controls=controls[:30])
+    late = (fields[30:, :1], fields[30:, 1:])
+    band = model.calibrate(*late, controls=controls[30:]).predict_interval(late[0], 0.2, controls=controls[30:])
+    assert isinstance(band.upper, torch.Tensor)
+    assert model.novelty(late[0], controls=controls[30:]).p_value.shape == (10, 7)
+    host = Marching(STEP).fit(*(part[:30].numpy() for part in (fields[:, :1], fields[:, 1:], controls)))
+    found = host.predict(late[0].numpy(), controls=controls[30:].numpy())
+    assert np.allclose(band.mean.numpy(), found, rtol=0, atol=1e-6)

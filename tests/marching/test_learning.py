@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from flows import LinearStep, waves
 
-from pcarann import Marching, PCARaNN
+from pcarann import Marching, PCARaNN, Staged, load
 from pcarann.marching.step import looks, takes_judge
 
 FLOW = waves(20)
@@ -77,3 +77,19 @@ def test_step_models_are_told_by_what_they_offer():
     assert (takes_judge(LinearStep()), takes_judge(SMALL)) == (True, False)
     assert looks(fitted.fitted_)
     assert not looks(LinearStep().fit(FLOW[:, 0], FLOW[:, 1]).fitted_)
+
+
+def test_a_flow_whose_step_has_no_file_format_says_so(tmp_path):
+    with pytest.raises(ValueError, match=r"^A flow of LinearStep cannot be saved: its step has no file format\.$"):
+        Marching(LinearStep()).fit(FLOW[:, :2], FLOW[:, 2:]).save(tmp_path / "m")
+
+
+def test_stages_are_marched_judged_on_roll_outs_and_come_back_from_a_file(tmp_path):
+    flow = waves(24, times=5)
+    model = Marching(Staged(n_stages=2, n_features=30, n_members=2)).fit(flow[:20, :1], flow[:20, 1:])
+    assert (model.rollout_report_.trajectories, model.rollout_report_.chosen) == (4, "as fitted")
+    assert model.rollout_report_.error < 0.5
+    model.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert np.array_equal(again.predict(flow[20:, :1], steps=6), model.predict(flow[20:, :1], steps=6))
+    assert again.rollout_report_ == model.rollout_report_
