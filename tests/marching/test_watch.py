@@ -26,7 +26,7 @@ def test_rows_are_finite_where_all_of_their_values_are():
 def test_leaving_the_range_is_said_once_with_step_and_samples():
     starts = np.array([[1.0, 0, 0], [0.1, 0, 0], [1.2, 0, 0]])
     with pytest.warns(
-        UserWarning, match=r"^At step 2 of 4 of the roll-out 2 of 3 samples are outside the range"
+        UserWarning, match=r"^At step 2 of 4 of the roll-out, 2 of 3 samples lie outside the range"
     ) as one:
         list(flow_of(2.0).blocks(Departure([starts], None)))
     assert len(one) == 1
@@ -45,7 +45,7 @@ def test_lost_samples_are_counted_at_the_step_where_they_are_lost():
 def test_a_flow_of_another_step_model_watches_the_range():
     model = Marching(LinearStep()).fit(FLOW[:, :1], FLOW[:, 1:])
     model.predict(FLOW[:, :1])
-    with pytest.warns(UserWarning, match=r"^At step 1 of 9 of the roll-out 20 of 20 samples are outside the range"):
+    with pytest.warns(UserWarning, match=r"^At step 1 of 9 of the roll-out, 20 of 20 samples lie outside the range"):
         model.predict(10 * FLOW[:, :1])
     with pytest.raises(ValueError, match="cannot compare inputs"):
         model.novelty(FLOW[:, :1])
