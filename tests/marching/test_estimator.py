@@ -2,11 +2,11 @@ import warnings
 
 import numpy as np
 import pytest
+from flows import waves
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from conftest import rewritten
-from flows import waves
 from pcarann import Marching, ModelFileError, PCARaNN, load
 from pcarann.metrics import coverage, relative_l2
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_fields_in_space import BOUNDARIES, numpy_and_torch
 from scipy import fft, ndimage
 
 from pcarann.backend.arrays import to_host
 from pcarann.spatial.axis import Axis
-from random_fields_in_space import BOUNDARIES, numpy_and_torch
 
 # Both sides of the length from which an FFT takes the place of a matrix, even and odd.
 points = st.one_of(st.integers(4, 40), st.integers(150, 170), st.integers(250, 300))
