@@ -34,7 +34,7 @@ def given_ends(layout: Layout, boundary: Any, inputs: Array, outputs: Array) -> 
     """The layout with the ends that a user gave, one for all axes or one for each; or a refusal."""
     kinds = get_args(Boundary)
     listed = tuple(boundary) if isinstance(boundary, Sequence) else ()
-    wanted = (boundary,) * len(layout.space) if isinstance(boundary, str) else listed
+    wanted: Sequence[Any] = (boundary,) * len(layout.space) if isinstance(boundary, str) else listed
     if len(wanted) != len(layout.space) or not all(kind in kinds for kind in wanted):
         raise ValueError(
             f"boundary must be one of {', '.join(map(repr, kinds))}, or one of them for each of the "

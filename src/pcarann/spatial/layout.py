@@ -12,8 +12,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Integral
 from typing import Any
+
+import numpy as np
 
 from pcarann.backend.arrays import Array, place_of
 from pcarann.spatial.axis import Axis, Boundary
@@ -161,7 +162,7 @@ def _given(axes: Sequence[int], input_grid: tuple[int, ...], output_grid: tuple[
 
 
 def _is_axis(number: Any, count: int) -> bool:
-    return isinstance(number, Integral) and not isinstance(number, bool) and -count <= number < count
+    return isinstance(number, int | np.integer) and not isinstance(number, bool) and -count <= number < count
 
 
 def _nothing_shared(input_grid: tuple[int, ...], output_grid: tuple[int, ...]) -> str:
