@@ -55,9 +55,9 @@ class Bands:
         """Modes that a sample gives to every band, so that no band has many more than `most` rows."""
         return [min(len(modes), -(-most // samples)) for modes in self.modes]
 
-    def chosen(self, rows: range, taken: Sequence[int]) -> Index:
+    def chosen(self, numbers: Index, taken: Sequence[int]) -> Index:
         """(samples, modes taken), band after band: the modes that the samples with these numbers give, in turn."""
-        numbers = np.arange(rows.start, rows.stop)[:, None]
+        numbers = numbers[:, None]
         parts = zip(self.modes, taken, strict=True)
         return np.concatenate([modes[(numbers * n + np.arange(n)) % len(modes)] for modes, n in parts], axis=1)
 

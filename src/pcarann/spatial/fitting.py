@@ -35,6 +35,7 @@ _TRIED_RIDGES = tuple(10.0**-n for n in range(2, 13, 2))
 _LEAST_GAIN = 0.01
 _TRIED = (320, 96, 48, 2)  # samples, samples held out, features and stages of a trial
 _TRIED_VALUES = 1 << 21  # of all fields of a trial, so that those of large grids are not dearer
+_AVERAGED = 4  # copies while ridges are chosen, which more would hardly change
 _STREAM = (-26,)
 
 
@@ -105,8 +106,8 @@ def fit_stages(
         ]
         steps = ends[0][1]
     else:
-        alone = replace(here, fitted=(0,), averaged=(0,))  # ridges hardly depend on copies, time does
-        steps = grown(alone, see, plan, parts[0], HeldOut(parts[1], _RIDGES, _LEAST_GAIN), most=most)[1]
+        fewer = replace(here, averaged=here.averaged[:_AVERAGED])
+        steps = grown(fewer, see, plan, parts[0], HeldOut(parts[1], _RIDGES, _LEAST_GAIN), most=most)[1]
         ridges = [step.ridge for step in steps]
         ends = [
             grown(here, see, plan, samples, Known(iter(ridges)), most=len(ridges), member=i)

@@ -18,6 +18,7 @@ import numpy as np
 from pcarann.backend.arrays import place_of
 from pcarann.baselines import ARCHITECTURES
 from pcarann.benchmark.best.models import ABLATIONS, ADAPTED, Model, best_model, estimator_of, symmetry_of
+from pcarann.benchmark.best.stages import stages_records
 from pcarann.benchmark.best.noise import NOISES, OTHERS, noisy_split, run_noisy
 from pcarann.benchmark.paper.configurations import PROBLEMS, Problem
 from pcarann.benchmark.paper.runs import (
@@ -34,6 +35,7 @@ from pcarann.benchmark.paper.runs import (
     window_errors,
 )
 from pcarann.benchmark.records import Record, write_record
+from pcarann.benchmark.rough.experiments import reproduce_rough
 from pcarann.marching.estimator import Marching
 from pcarann.problems.dataset import OperatorData
 
@@ -52,10 +54,11 @@ def reproduce_best(
 ) -> Iterator[Path]:
     """Run all of it for these problems, write the records into `folder`, and yield their paths.
 
-    Where there is a budget, FNO is then trained with the symmetry, and every other method with noise, for at most so
-    many seconds each.
+    "rough" stands for the cases with rough inputs. Where there is a budget, FNO is then trained with the symmetry and
+    on rough inputs, and every other method with noise, for at most so many seconds each.
     """
-    problems = [PROBLEMS[name].quick() if quick else PROBLEMS[name] for name in names]
+    names = list(names)
+    problems = [PROBLEMS[name].quick() if quick else PROBLEMS[name] for name in names if name != "rough"]
     for problem in problems:
         for record in _best_records(problem, device, tell):
             yield write_record(folder, record)
@@ -65,10 +68,13 @@ def reproduce_best(
         for method, noise in product(OTHERS, NOISES) if problem.name == "backward_heat" else ():
             tell(f"{problem.title}, noise {noise:g}: {method}")
             yield write_record(folder, run_noisy(problem, method, noise, device, budget))
+    if "rough" in names:
+        yield from reproduce_rough(folder, device=device, quick=quick, budget=budget, tell=tell)
 
 
 def _best_records(problem: Problem, device: str | None, tell: Tell) -> Iterator[Record]:
-    """All runs of a problem's best model."""
+    """All runs of a problem's stages, then of its best latent model."""
+    yield from stages_records(problem, device, tell)
     run = partial(run_best, problem, device=device, tell=tell)
     for seed in SEEDS:
         yield run(seed=seed)
