@@ -27,7 +27,7 @@ def gathered(harmonics, chosen):
 
 def summed(H, r, taken, samples=None):
     samples = len(H) if samples is None else samples
-    chosen = BANDS.chosen(range(samples), taken)
+    chosen = BANDS.chosen(np.arange(samples), taken)
     sums = Sums.none(BANDS.count, H.shape[2], r.shape[2], place_of(H), np.iscomplexobj(H))
     sums.add(gathered(H, chosen), gathered(r, chosen), taken, [len(one) for one in BANDS.modes])
     return sums
@@ -49,7 +49,7 @@ def test_samples_give_as_many_modes_as_wanted_and_no_more(samples, most):
 @settings(max_examples=50, deadline=None)
 def test_modes_of_a_band_are_taken_in_turn(samples, most):
     taken = BANDS.taken(samples, most)
-    chosen = BANDS.chosen(range(samples), taken)
+    chosen = BANDS.chosen(np.arange(samples), taken)
     assert chosen.shape == (samples, sum(taken))
     ends = np.cumsum([0, *taken])
     for band, (modes, n) in enumerate(zip(BANDS.modes, taken, strict=True)):
@@ -62,8 +62,8 @@ def test_modes_of_a_band_are_taken_in_turn(samples, most):
 
 def test_blocks_of_samples_give_what_all_together_give():
     taken = BANDS.taken(20, 60)
-    parts = [BANDS.chosen(range(start, start + 5), taken) for start in range(0, 20, 5)]
-    assert np.array_equal(np.concatenate(parts), BANDS.chosen(range(20), taken))
+    parts = [BANDS.chosen(np.arange(start, start + 5), taken) for start in range(0, 20, 5)]
+    assert np.array_equal(np.concatenate(parts), BANDS.chosen(np.arange(20), taken))
 
 
 @pytest.mark.parametrize("is_complex", [True, False])
@@ -129,7 +129,7 @@ def test_products_take_the_weights_of_their_band():
 def test_libraries_agree(library, is_complex):
     H, r = rows(8, 5, is_complex), rows(8, 2, is_complex)
     taken, modes = BANDS.taken(8, 100), [len(one) for one in BANDS.modes]
-    chosen = BANDS.chosen(range(8), taken)
+    chosen = BANDS.chosen(np.arange(8), taken)
     there = Sums.none(BANDS.count, 5, 2, place_of(library(np.zeros(1))), is_complex)
     there.add(library(gathered(H, chosen)), library(gathered(r, chosen)), taken, modes)
     here = summed(H, r, taken)

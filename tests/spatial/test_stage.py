@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from random_fields_in_space import held, local, numpy_and_torch, planes, waves
 
 from pcarann.backend.arrays import to_host
@@ -167,7 +169,8 @@ def square(n=10, seed=0):
     return Scene(layout, group, every, every), Triple(*(part.reshape(n, -1) for part in (a, 0 * u, u)))
 
 
-def test_copies_are_fitted_as_further_samples_are():
+def test_copies_are_fitted_as_further_samples_are(monkeypatch):
+    monkeypatch.setattr(module, "_ROWS", 10**6)
     scene, samples = square()
     features, bands = drawn(scene, samples)
     found = summed(scene, features, bands, samples)
@@ -178,6 +181,7 @@ def test_copies_are_fitted_as_further_samples_are():
         )
     )
     alone = summed(Scene(scene.layout), features, bands, moved)
+    assert np.allclose(8 * found.gram, alone.gram, rtol=0, atol=1e-9)
     assert np.allclose(found.readout(1e-6), alone.readout(1e-6), rtol=0, atol=1e-8)
 
 
@@ -190,14 +194,15 @@ def test_a_sample_counts_once_however_many_copies_of_it_are_fitted():
     assert traces[0] == pytest.approx(traces[1], rel=0.2)
 
 
-def test_fewer_copies_are_fitted_where_samples_are_many(monkeypatch):
-    scene, samples = square()
-    features, bands = drawn(scene, samples)
-    # As many copies as give half of the rows that are wanted: of 10 samples, for 21 features.
-    for rows, copies in ((0, 1), (1, 2), (3, 4), (100, 8)):
-        monkeypatch.setattr(module, "_ROWS", rows)
-        first = summed(replace(scene, fitted=tuple(range(copies))), features, bands, samples)
-        assert np.array_equal(summed(scene, features, bands, samples).gram, first.gram)
+@given(st.integers(1, 60), st.integers(1, 12), st.data())
+@settings(max_examples=60, deadline=None)
+def test_copies_are_shared_out_over_samples_and_elements(samples, elements, data):
+    copies = data.draw(st.integers(1, elements))
+    shares = module._shares(samples, elements, copies)
+    counts = np.bincount(np.concatenate(shares), minlength=samples)
+    assert (counts == copies).all()
+    assert np.ptp([len(share) for share in shares]) <= copies
+    assert all(len(np.unique(share)) == len(share) for share in shares)
 
 
 def test_a_stage_moves_with_its_fields():

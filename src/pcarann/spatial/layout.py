@@ -162,7 +162,8 @@ def _given(axes: Sequence[int], input_grid: tuple[int, ...], output_grid: tuple[
 
 
 def _is_axis(number: Any, count: int) -> bool:
-    return isinstance(number, int | np.integer) and not isinstance(number, bool) and -count <= number < count
+    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+    return whole and bool(-count <= number < count)
 
 
 def _nothing_shared(input_grid: tuple[int, ...], output_grid: tuple[int, ...]) -> str:

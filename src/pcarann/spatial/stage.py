@@ -132,7 +132,7 @@ def summed(scene: Scene, features: Features, bands: Bands, samples: Triple) -> S
         return left, right
 
     sums = Sums.none(bands.count, features.count, layout.n_outputs, place, layout.domain.is_complex)
-    counts = [len(one) / len(copies) for one in bands.modes]  # a sample counts once, whatever the copies
+    counts = [len(one) / copies for one in bands.modes]  # a sample counts once, whatever the copies
     size = _block(layout, features, place)
     items = [
         (which, numbers[part])
