@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from pcarann.backend.arrays import place_of, taken
+from pcarann.backend.arrays import Array, place_of, taken
 from pcarann.backend.random import permutation, spread
+from pcarann.latent.units import Units
 from pcarann.spatial.bands import Sums
 from pcarann.spatial.chain import Chain, HeldOut, Judged, Known, Plan, Step, grown, relative_error
 from pcarann.spatial.channels import Channels, Sight
@@ -19,9 +21,10 @@ from pcarann.spatial.choice import Settled, settle
 from pcarann.spatial.layout import Layout
 from pcarann.spatial.report import StagesReport
 from pcarann.spatial.stage import Scene, Triple
+from pcarann.spatial.start import Start
 from pcarann.spatial.terms import Terms
 
-__all__ = ["Grown", "Judge", "Wanted", "fit_stages", "held_out"]
+__all__ = ["Grown", "Judge", "Wanted", "fit_stages", "held_out", "judge_of_chains"]
 
 Judge = Callable[[Chain], float]
 """The error of a chain, of roll-outs for example"""
@@ -112,6 +115,21 @@ def fit_stages(
         ]
     sums = tuple(last for _, _, last in ends if last is not None) if wanted.keep_sums else ()
     return Grown(tuple(chain for chain, _, _ in ends), settled, tuple(steps), sums)
+
+
+def judge_of_chains(judge: Callable[..., Any], start: Start, units: Units, layout: Layout) -> Judge:
+    """The judge of a user's step, a function of states in the user's units, as one of chains."""
+
+    def error(chain: Chain) -> float:
+        def step(states: Array) -> Array:
+            xp = place_of(states).xp
+            flat = xp.reshape(states, (states.shape[0], -1))
+            found = chain(flat / units.inputs, start(flat) / units.outputs) * units.outputs
+            return xp.reshape(found, (states.shape[0], *layout.output_grid))
+
+        return float(judge(step))
+
+    return error
 
 
 class _Sights:

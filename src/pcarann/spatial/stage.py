@@ -132,7 +132,7 @@ def summed(scene: Scene, features: Features, bands: Bands, samples: Triple) -> S
         return left, right
 
     sums = Sums.none(bands.count, features.count, layout.n_outputs, place, layout.domain.is_complex)
-    modes = [len(one) for one in bands.modes]
+    counts = [len(one) / copies for one in bands.modes]  # a sample counts once, whatever the copies
     size = _block(layout, features, place)
     items = [
         (which, numbers[part])
@@ -143,7 +143,7 @@ def summed(scene: Scene, features: Features, bands: Bands, samples: Triple) -> S
     for some in cuts(len(items), max(1, _GATHERED // bytes_each)):
         parts = list(_each(gathered, items[some], layout, features, place))
         rows, left = (xp.concat([part[side] for part in parts], axis=0) for side in (0, 1))
-        sums.add(rows, left, taken, modes)
+        sums.add(rows, left, taken, counts)
     return sums
 
 
