@@ -181,6 +181,7 @@ def _draw(record: Record, path: Path) -> None:
 
 
 def write(path: Path, content: bytes) -> None:
+    """Write a file that is whole or not there."""
     with atomic_writer(path) as file:
         file.write(content)
 

@@ -115,7 +115,7 @@ def fields(setup: Setup) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     for one in range(setup.samples):
         weights = sizes * rng.standard_normal(sizes.shape)
         inputs[one] = waves.T @ weights @ waves
-        outputs[one] = bubble * np.exp(inputs[one])
+        outputs[one] = bubble * np.exp(0.5 * inputs[one])
     return inputs, outputs
 
 
