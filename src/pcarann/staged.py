@@ -200,6 +200,13 @@ class Staged(Surrogate):
             self._fitted = fitted.adapted(inputs, truth, forgetting)
         return self
 
+    def after_each(self, X: Array) -> list[Array]:
+        """The first member's prediction before any stage and after each of them."""
+        fitted = self.fitted_
+        xp = fitted.place.xp
+        found = fitted.after_each(self._checked(X, fitted))
+        return [xp.reshape(fields, (fields.shape[0], *fitted.output_grid)) for fields in found]
+
     @property
     def fitted_(self) -> FittedStages:
         """All that the fit found, in one record"""
