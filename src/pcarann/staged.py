@@ -94,7 +94,7 @@ class Staged(Surrogate):
     >>> from pcarann import Staged
     >>> from pcarann.metrics import relative_l2
     >>> rng, x = np.random.default_rng(0), np.linspace(0, 2 * np.pi, 64, endpoint=False)
-    >>> waves = [np.cos(k * x + rng.uniform(0, 6, (200, 1))) * rng.normal(size=(200, 1)) for k in range(1, 20)]
+    >>> waves = [np.cos(k * x + rng.uniform(0, 6, (200, 1))) * rng.normal(size=(200, 1)) for k in range(1, 6)]
     >>> a = sum(waves)
     >>> u = np.tanh(a - np.roll(a, 3, axis=1))                             # (samples, points)
     >>> model = Staged(n_features=40, n_members=1).fit(a[:100], u[:100])
