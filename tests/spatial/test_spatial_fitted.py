@@ -13,7 +13,7 @@ from pcarann.spatial.stage import Triple, summed
 
 A = 3.0 * waves(120, 16)
 U = 5.0 * local(A / 3)
-SMALL = dict(n_stages=2, n_features=10, channels=Channels(singles=8), grid=Grid("periodic"))
+SMALL = dict(model="mean", n_stages=2, n_features=10, channels=Channels(singles=8), grid=Grid("periodic"))
 
 
 @pytest.fixture(scope="module")
