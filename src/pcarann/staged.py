@@ -94,9 +94,8 @@ class Staged(Surrogate):
     >>> from pcarann import Staged
     >>> from pcarann.metrics import relative_l2
     >>> rng, x = np.random.default_rng(0), np.linspace(0, 2 * np.pi, 64, endpoint=False)
-    >>> waves = [np.cos(k * x + rng.uniform(0, 6, (200, 1))) * rng.normal(size=(200, 1)) for k in range(1, 6)]
-    >>> a = sum(waves)
-    >>> u = np.tanh(a - np.roll(a, 3, axis=1))                             # (samples, points)
+    >>> a = sum(np.cos(k * x + rng.uniform(0, 6, (150, 1))) / k**0.5 for k in range(1, 20))    # rough: many modes
+    >>> u = np.fft.irfft(np.fft.rfft(np.tanh(a)) / (1 + np.arange(33) ** 2 / 25))              # (samples, points)
     >>> model = Staged(n_features=40, n_members=1).fit(a[:100], u[:100])
     >>> relative_l2(model.predict(a[100:]), u[100:]) < 0.05
     True

@@ -10,6 +10,7 @@ import pytest
 from conftest import rewritten
 from pcarann import Grid, ModelFileError, PCARaNN, Staged, load
 from pcarann.spatial.channels import Channels
+from pcarann.storage.container import read
 from pcarann.symmetry.generators import Symmetry
 from random_fields_in_space import held, local, planes, waves
 
@@ -46,7 +47,7 @@ KINDS = {
     "square": dict(symmetry=Symmetry.dihedral(), channels=Channels(singles=2, smoothed=0.1)),
     "part of a symmetry": dict(symmetry=Symmetry.shifts(-1).using(fit=3, predict=2)),
     "adaptable": dict(adaptable=True, model="mean"),
-    "components": dict(model="mean", grid=Grid(("periodic",), axes=[-1])),
+    "components": dict(model="mean", grid=Grid(("periodic",), axes=(-1,))),
 }
 every_kind = pytest.mark.parametrize("name", list(KINDS))
 
@@ -92,7 +93,8 @@ def test_parameters_and_the_report_come_back(fitted, tmp_path, name):
     one, two = model.get_params(deep=False), again.get_params(deep=False)
     assert repr(one.pop("symmetry")) == repr(two.pop("symmetry"))
     start = one.pop("model")
-    assert repr(two.pop("model")) == repr(start if start is not None else again.model)
+    settled = {"mean field": "mean", "input": "input"}.get(model.stages_.start)  # of a start that was left open
+    assert repr(two.pop("model")) == repr(settled if start is None else start)
     assert one == two
     assert str(again.stages_) == str(model.stages_)
     assert again.stages_ == model.stages_
@@ -107,7 +109,10 @@ def test_a_loaded_model_fits_to_the_same_model_and_saves_to_the_same_file(fitted
     model.save(tmp_path / "m")
     again = load(tmp_path / "m")
     again.save(tmp_path / "n")
-    assert (tmp_path / "m").read_bytes() == (tmp_path / "n").read_bytes()
+    one, two = (read(tmp_path / file) for file in ("m", "n"))
+    assert one[0] == two[0]
+    assert one[1].keys() == two[1].keys()
+    assert all(np.array_equal(part, two[1][key]) for key, part in one[1].items())
     a, u = pair(name)
     assert np.allclose(again.fit(a[:30], u[:30]).predict(a[30:]), model.predict(a[30:]), rtol=0, atol=1e-12)
 
@@ -246,7 +251,7 @@ DAMAGE = {
     "no inner readout": ("model", without("model/coefficients")),
     "no element": ("square", in_part("symmetry", averaged=[])),
     "an element too many": ("square", in_part("symmetry", copied=[0, 9])),
-    "tables of another grid": ("square", of("symmetry.input", lambda t: np.tile(np.arange(1, 5, dtype=t.dtype), (len(t), 1)))),
+    "tables of another grid": ("square", of("symmetry.input", lambda t: np.array(len(t) * [[1, 2, 3]], dtype=t.dtype))),
     "no tables": ("square", without("symmetry.output")),
     "another calibration": ("mean", in_part("calibration", points=15)),
     "no report": ("mean", saying(report={})),

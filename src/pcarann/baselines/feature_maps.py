@@ -71,14 +71,23 @@ class FourierMap:
     def __call__(self, inputs: Fields) -> Fields:
         """φⱼ(a)."""
         found = self.arguments(inputs)
-        return np.where(found < 0, np.expm1(np.minimum(found, 0.0)), found)
+        for sample in found:
+            negative = np.minimum(sample, 0.0)
+            np.maximum(sample, 0.0, out=sample)
+            sample += np.expm1(negative, out=negative)
+        return found
 
     def arguments(self, inputs: Fields) -> Fields:
         """What ELU is applied to."""
         axes = tuple(range(2, inputs.ndim))
         spectra = rfftn(inputs, axes=axes)
-        mixed = sum(spectra[:, c, None] * self.kernels[:, c] for c in range(inputs.shape[1]))
-        return np.asarray(irfftn(mixed, s=self.space, axes=axes))
+        found = np.empty((len(inputs), len(self.kernels), *self.space))
+        for start in range(0, len(self.kernels), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            for n, sample in enumerate(spectra):
+                mixed = sum(sample[c] * self.kernels[part, c] for c in range(len(sample)))
+                found[n, part] = irfftn(mixed, s=self.space, axes=tuple(axis - 1 for axis in axes))
+        return found
 
     def first(self, count: int) -> Self:
         """Return the first of the maps alone."""

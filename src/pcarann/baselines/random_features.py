@@ -90,7 +90,7 @@ class RandomFeatures:
     cutoffs: tuple[float, ...] = (0.01, 0.02, 0.04, 0.08, 0.16)
     ridges: tuple[float, ...] = tuple(10.0**k for k in range(-14, 2))
     closed: bool = False
-    equations: int = 250_000
+    equations: int = 100_000
     validation: float = 0.2
     seed: int = 0
 

@@ -24,6 +24,7 @@ from pcarann.cli.options import (
     number_or_pair,
 )
 from pcarann.cli.output import busy, say, show
+from pcarann.cli.stages import stage_facts, stage_options, staged_or_none
 from pcarann.cli.targets import Target, target_option
 from pcarann.files import atomic_writer
 
@@ -54,6 +55,7 @@ _SUCCESS = ("Optimization terminated successfully", "The loss is zero at the sta
 @click.option(
     "--channels", "fields__channels", is_flag=True, help="The first axis of an input counts channels: a PCA for each."
 )
+@stage_options
 @click.option(
     "--march", is_flag=True, help="DATA are trajectories, (samples, times, *grid): learn one step of the flow."
 )
@@ -75,11 +77,16 @@ def fit(data: Source, target: Target, march: bool, auto: bool, as_json: bool, **
 
     budget = parameters.pop("budget")
     marching = _marching_options(march, auto, {name: parameters.pop(name) for name in ("step", "first")})
+    stages = staged_or_none(parameters)
+    if stages is not None and auto:
+        raise click.UsageError("--auto tries stages by itself: it does not go with --stages.")
     target.check(MODEL, data.files())
     a, u = data.pair()
     if auto:
         own = {name: parameters[name] for name in ("random_state", "device")}
         model = PCARaNN.auto(a, u, budget=budget, verbose=True, **own)
+    elif stages is not None:
+        model = _marched(stages, marching).fit(a, u) if march else stages.fit(a, u)
     else:
         given = {name: value for name, value in parameters.items() if value is not None}
         if "scales__ridge" in given and given["scales"] != "refined":
@@ -91,6 +98,8 @@ def fit(data: Source, target: Target, march: bool, auto: bool, as_json: bool, **
     facts = {**model_facts(model), "file": str(target.path)}
     if (report := getattr(model, "fit_report_", None)) is not None:
         say(str(report), alarming=report.useless)
+    if stages is not None:
+        say(str((model.model_ if march else model).stages_))
     if march:
         say(str(model.rollout_report_), alarming=model.rollout_report_.warning is not None)
     if auto:
@@ -259,6 +268,8 @@ def model_facts(model: Any) -> dict[str, Any]:
 
     if hasattr(model, "marched_"):
         return _flow_facts(model)
+    if hasattr(model, "stages_"):
+        return stage_facts(model)
     fitted = model.fitted_
     first, kernel = fitted.ensemble.members[0], isinstance(fitted.feature_map, KernelMap)
     facts: dict[str, Any] = {
