@@ -104,7 +104,7 @@ class Staged(Surrogate):
     def __init__(
         self,
         model: Any = None,
-        n_stages: int = 6,
+        n_stages: int = 8,
         n_features: int = 120,
         n_members: int = 2,
         grid: Grid | None = None,

@@ -63,6 +63,12 @@ class Features:
         """Features, channels and the constant"""
         return int(self.mixing.shape[1] + self.shift.shape[0]) + 1
 
+    @property
+    def n_fields(self) -> int:
+        """Fields of which mixtures are made: local operators on every channel"""
+        operators = 1 + len(self.sight.domain.axes)
+        return int(self.shift.shape[0]) * (1, operators, (1 + len(_WIDTHS)) * operators)[self.sight.families.reach]
+
     @cached_property
     def _weights(self) -> Array:
         """(fields and 1, count): one product gives the arguments of tanh, then channels, which are fields, and 1"""
