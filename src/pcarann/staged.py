@@ -183,8 +183,10 @@ class Staged(Surrogate):
         """Add new samples to the sums of the last stage and solve for its readouts again; earlier stages stay.
 
         That equals a fit of the last stage to all samples together, in any order and any blocks, with the ridge that
-        was chosen; `forgetting` in (0, 1] discounts earlier samples by this factor for each new one. On a model that is
-        not fitted yet, this is `fit`. The calibration no longer holds then.
+        was chosen; where samples are so many that large bands see a share of their rows, or of the copies of a
+        symmetry, that share depends on the blocks. `forgetting` in (0, 1] discounts earlier samples by this factor for
+        each new one, those of a block alike. On a model that is not fitted yet, this is `fit`. The calibration no
+        longer holds then.
         """
         with writing(self):
             if not hasattr(self, "_fitted"):
