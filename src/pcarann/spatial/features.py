@@ -13,13 +13,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from pcarann.backend.arrays import Array, place_of, tanh_inplace
+from pcarann.backend.arrays import Array, cuts, place_of, tanh_inplace
 from pcarann.backend.random import normal, uniform
 from pcarann.spatial.channels import Sight
 
 __all__ = ["Features"]
 
 _WIDTHS = (1.5, 3.0)
+_AT_ONCE = 1 << 14  # points of samples on a CPU
 _WEIGHTS, _CHOSEN, _BIASES = -22, -23, -24
 
 
@@ -44,7 +45,8 @@ class Features:
         """Draw `count` features, standardised on these samples; `number` tells stages and members apart."""
         place, gain = place_of(fields), sight.families.gain
         xp = place.xp
-        samples = [(inputs[i : i + 1, ...], fields[i : i + 1, ...]) for i in range(int(fields.shape[0]))]
+        most = max(1, (_AT_ONCE if place.on_host else 64 * _AT_ONCE) // sight.domain.points)
+        samples = [(inputs[rows, ...], fields[rows, ...]) for rows in cuts(int(fields.shape[0]), most)]
         shift, moments = _moments(sight.channels, samples)
         scale = _inverse(xp.sqrt(xp.linalg.diagonal(moments)))
         _, moments = _moments(lambda a, u: _local(sight, (sight.channels(a, u) - shift) * scale), samples)
@@ -109,9 +111,9 @@ def _local(sight: Sight, channels: Array, constant: bool = False) -> Array:
 
 
 def _moments(seen: Callable[[Array, Array], Array], samples: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
-    """Mean and covariance, over all points, of (1, *space, columns) arrays made of one sample after another.
+    """Mean and covariance, over all points, of (samples, *space, columns) arrays made of some samples after others.
 
-    The variance of any mixture follows from them, and no more than one sample of a large grid is in memory.
+    The variance of any mixture follows from them, and no more than some samples are in memory.
     """
     place = place_of(samples[0][1])
     count, mean, scatter = 0, place.zeros(1), place.zeros(1, 1)
