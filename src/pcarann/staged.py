@@ -157,6 +157,7 @@ class Staged(Surrogate):
             record = self._grown(samples, layouts, start, units, seed, together, judge)
             place.wait()
             self._fitted = replace(record, seconds={"total": perf_counter() - began, **record.seconds})
+            self.__dict__.pop("auto_report_", None)
         return self
 
     def partial_fit(self, X: Array, y: Array, *, forgetting: float = 1.0) -> Staged:
