@@ -96,3 +96,15 @@ def test_more_modes_than_the_grid_holds_are_refused():
 def test_axes_of_an_unknown_kind_are_refused():
     with pytest.raises(ValueError, match="axes must be one of"):
         small(axes=("periodic", "open")).fit(waves(4, 8), waves(4, 8))
+
+
+def test_fields_on_a_line_are_learned_and_commute_with_shifts():
+    a = waves(40, 16)[:, 0]
+    settings = {"axes": ("periodic", "periodic"), "modes": (0, 4), "positions": False}
+    model = small(**settings, epochs=60).fit(a, np.tanh(a))
+    assert relative_l2(model.predict(a), np.tanh(a)) < 0.2
+    np.testing.assert_allclose(model.predict(np.roll(a, 5, axis=1)), np.roll(model.predict(a), 5, axis=1), atol=1e-5)
+    with pytest.raises(ValueError, match=r"modes=\(3, 3\): the first is 0 for fields on a line"):
+        small(axes=("periodic", "periodic"), epochs=1).fit(a, a)
+    with pytest.raises(ValueError, match=r"modes=\(0, 3\): the first is 0 for fields on a line"):
+        small(modes=(0, 3), epochs=1).fit(waves(4, 8), waves(4, 8))

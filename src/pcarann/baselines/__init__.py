@@ -1,4 +1,4 @@
-"""What PCA–RaNN is compared with: PCA–NN, DeepONet, FNO, and kernel ridge regression on PCA latents.
+"""What PCA–RaNN is compared with: PCA–NN, DeepONet, FNO, kernel ridge on PCA latents, function-valued random features.
 
 >>> from pcarann.baselines import baseline
 >>> model = baseline("darcy", "fno")          # the paper's architecture, trained as well as we can
@@ -16,7 +16,7 @@ from typing import Any
 
 from pcarann.validation import check_choice
 
-__all__ = ["ARCHITECTURES", "METHODS", "PROBLEMS", "baseline"]
+__all__ = ["ARCHITECTURES", "METHODS", "ON_CPU", "PROBLEMS", "baseline"]
 
 _LATENTS = {"burgers": 100, "darcy": 150, "navier_stokes": 150, "backward_heat": 100}
 _HOME = {
@@ -24,8 +24,11 @@ _HOME = {
     "deeponet": ("deeponet", "DeepONet"),
     "fno": ("fno", "FNO"),
     "kernel": ("kernel_ridge", "KernelOperator"),
+    "random_features": ("random_features", "RandomFeatures"),
 }
 PROBLEMS, METHODS = tuple(_LATENTS), tuple(_HOME)
+ON_CPU = ("kernel", "random_features")
+"""Methods that run on the CPU whatever the device, and are not trained by iteration"""
 
 # PCA–NN: rate, decay and whitening were compared one at a time, in short runs of small networks on Burgers, Darcy and
 # backward heat; Navier–Stokes takes Darcy's. DeepONet: the rate on Burgers and Darcy. FNO: the usual rate, lower for
@@ -48,6 +51,9 @@ _FULL: dict[tuple[str, str], dict[str, Any]] = {
     ("navier_stokes", "fno"): {"axes": _PERIODIC, "modes": (12, 12), "width": 32, "epochs": 300},
     ("backward_heat", "fno"): _POINTWISE
     | {"modes": (16, 16), "width": 64, "projection": 256, "epochs": 250, "rate": 1e-3},
+    ("burgers", "random_features"): {"closed": True},
+    ("darcy", "random_features"): {"features": "predictor_corrector"},
+    ("navier_stokes", "random_features"): {"n_features": 512},
 }
 """What differs from the defaults of a method, beside the number of latents"""
 
@@ -56,6 +62,7 @@ _QUICK: dict[str, dict[str, Any]] = {
     "deeponet": {"channels": (4, 8), "widths": (16,), "trunk": (16, 16), "basis": 8, "epochs": 20, "rate": 5e-3},
     "fno": {"modes": (3, 3), "width": 6, "layers": 2, "projection": 8, "epochs": 3, "rate": 5e-3},
     "kernel": {"n_components": 0.999, "lengths": (1.0, 8.0), "ridges": (1e-9, 1e-5), "whitenings": (0.0, 1.0)},
+    "random_features": {"n_features": 20, "cutoffs": (0.02, 0.08), "features": "fourier"},
 }
 
 ARCHITECTURES: dict[tuple[str, str], str] = {
@@ -69,6 +76,11 @@ ARCHITECTURES: dict[tuple[str, str], str] = {
     ("backward_heat", "fno"): "2-D multi-output FNO: modes (16, 16), width 64, FC 256, 4 Fourier layers",
     **{(name, "pca_nn"): f"PCA + MLP {n}→500→1000→2000→1000→500→{n}" for name, n in _LATENTS.items()},
     **{(name, "kernel"): f"PCA + Matérn-5/2 kernel ridge, {n}→{n} latents" for name, n in _LATENTS.items()},
+    **{
+        (name, "random_features"): "1024 random Fourier maps, ELU, a weight for each and each time" for name in _LATENTS
+    },
+    ("darcy", "random_features"): "1024 random maps by prediction and correction, a weight for each",
+    ("navier_stokes", "random_features"): "512 random Fourier maps, ELU, a weight for each and each time",
 }
 """One line for each problem and method, after the paper's Supplementary Table"""
 
@@ -76,13 +88,13 @@ ARCHITECTURES: dict[tuple[str, str], str] = {
 def baseline(problem: str, method: str, *, seed: int = 0, device: str | None = None, quick: bool = False) -> Any:
     """Return the model for a problem, with the paper's architecture; `quick` makes it tiny, for tests.
 
-    Kernel ridge runs on the CPU whatever the device.
+    Those `ON_CPU` run there whatever the device.
     """
     check_choice(problem, "problem", PROBLEMS)
     check_choice(method, "method", METHODS)
     module, name = _HOME[method]
     latents = {"n_components": (_LATENTS[problem],) * 2} if method in ("pca_nn", "kernel") else {}
-    own = {"seed": seed} if method == "kernel" else {"seed": seed, "device": device}
+    own = {"seed": seed} if method in ON_CPU else {"seed": seed, "device": device}
     settings = latents | _FULL.get((problem, method), {}) | (_QUICK[method] if quick else {}) | own
     try:
         model = getattr(import_module(f"pcarann.baselines.{module}"), name)

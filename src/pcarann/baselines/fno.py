@@ -1,4 +1,4 @@
-"""Fourier neural operator (Li et al., 2021), in two dimensions with several outputs.
+"""Fourier neural operator (Li et al., 2021), in one or two dimensions with several outputs.
 
     v₀ = P (a, x)                                   lifting, at each point
     vₗ₊₁ = σ(Wₗ vₗ + bₗ + 𝓕⁻¹(Rₗ · 𝓕 vₗ))           L Fourier layers; no σ = GELU after the last
@@ -9,7 +9,7 @@ real); 𝓕 is scaled by the number of points, so that the same weights act on a
 periodic is extended by zeros before the Fourier layers, and cut back after.
 
 Fields are (channels, x, y) or (x, y). An input on the last output axis alone, such as u₀(x) for u(t, x), is
-repeated along the first.
+repeated along the first. Fields on a line alone, (x,) to (x,), are those on a plane of one row with m₁ = 0.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ class FNO(TorchOperator):
     def _build(self, inputs: Fields, outputs: Fields) -> tuple[Codec, Any]:
         channels = tuple(math.prod(fields.shape[1:-2]) for fields in (inputs, outputs))
         check_axes(self.axes, 2)
+        if (outputs.ndim == 2) != (self.modes[0] == 0):
+            raise ValueError(f"modes={self.modes}: the first is 0 for fields on a line, and for no others.")
         scales = [Gaussian.fit(f, kind) for f, kind in zip((inputs, outputs), self.normalisation, strict=True)]
         network = _Network(self, channels[0], channels[1], outputs.shape[1:])
         return FieldCodec(scales[0]), Rescaled(network, scales[1].mean, scales[1].std)
@@ -86,12 +88,12 @@ class _Network(nn.Module):  # type: ignore[misc]
             fields = spectral(fields) + skip(fields)
             fields = gelu(fields) if number + 1 < len(self.skip) else fields
         outputs = self._repeat_first(self.projection(self._cut(fields, grid)))
-        return outputs if len(self.output_grid) > 2 else outputs[:, 0]
+        return outputs[(slice(None), *[0] * (3 - len(self.output_grid)))]
 
     def _as_channels(self, inputs: Any) -> Any:
         """Return (batch, channels, x, y) with the coordinates as the last channels."""
         if inputs.ndim == 2:
-            inputs = inputs[:, None, :].expand(-1, self.output_grid[-2], -1)
+            inputs = inputs[:, None, :].expand(-1, *(self.output_grid[-2:-1] or (1,)), -1)
         channels = inputs[:, None] if inputs.ndim == 3 else inputs
         if not self.positions:
             return channels
@@ -131,7 +133,7 @@ class _SpectralConvolution(nn.Module):  # type: ignore[misc]
         super().__init__()
         self.modes = modes
         # The mode comes first, so that the product is one batched matrix product over modes.
-        self.weight = nn.Parameter(torch.rand(2 * modes[0], modes[1], width, width, 2) / width**2)
+        self.weight = nn.Parameter(torch.rand(2 * modes[0] or 1, modes[1], width, width, 2) / width**2)
 
     def forward(self, fields: Any) -> Any:
         first, second = self.modes
@@ -140,11 +142,12 @@ class _SpectralConvolution(nn.Module):  # type: ignore[misc]
             needed = f"({2 * first}, {2 * second - 2})"
             raise ValueError(f"modes={self.modes} need a grid of {needed}, found {rows, columns}.")
         spectrum = torch.fft.rfft2(fields, norm="forward")
-        lowest = torch.cat([spectrum[..., :first, :second], spectrum[..., -first:, :second]], dim=-2)
+        positive, negative = first or 1, rows - first
+        lowest = torch.cat([spectrum[..., :positive, :second], spectrum[..., negative:, :second]], dim=-2)
         mixed = torch.einsum("bixy,xyio->boxy", lowest, torch.view_as_complex(self.weight))
         full = torch.zeros_like(spectrum)
-        full[..., :first, :second] = mixed[..., :first, :]
-        full[..., -first:, :second] = mixed[..., first:, :]
+        full[..., :positive, :second] = mixed[..., :positive, :]
+        full[..., negative:, :second] = mixed[..., positive:, :]
         return torch.fft.irfft2(full, s=(rows, columns), norm="forward")
 
 

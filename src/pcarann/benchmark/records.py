@@ -63,6 +63,8 @@ def record_name(record: Record) -> str:
         what = "-".join(["best", *map(_plain, told)])
     if record.get("way", "best") != "best":
         what += f"-{record['way']}"
+    if record["kind"] == "rough":
+        what += f"-seed{record['seeds']['data']}-n{record['n_train']}"
     if record["kind"] == "noisy":
         what += f"-noise{_plain(format(record['noise'], 'g'))}"
     return f"{record['problem']}-{what}-{record['place']}"

@@ -26,7 +26,7 @@ def folder(tmp_path_factory):
 
 def test_quick_mode_rebuilds_every_table_and_figure(folder):
     kinds = [(r["problem"], r["kind"], r.get("variant") or r.get("method")) for r in read_records(folder / "records")]
-    assert len(kinds) == 4 * 2 + 1 + 4
+    assert len(kinds) == 4 * 2 + 1 + 5
     text = (folder / "report.md").read_text()
     for heading in ("Performance comparison", "Scale refinement", "Single member", "Intervals", "Online adaptation"):
         assert heading in text

@@ -34,6 +34,7 @@ from pcarann.benchmark.paper.runs import (
     window_errors,
 )
 from pcarann.benchmark.records import Record, write_record
+from pcarann.benchmark.rough.experiments import reproduce_rough
 from pcarann.marching.estimator import Marching
 from pcarann.problems.dataset import OperatorData
 
@@ -52,10 +53,11 @@ def reproduce_best(
 ) -> Iterator[Path]:
     """Run all of it for these problems, write the records into `folder`, and yield their paths.
 
-    Where there is a budget, FNO is then trained with the symmetry, and every other method with noise, for at most so
-    many seconds each.
+    "rough" stands for the cases with rough inputs. Where there is a budget, FNO is then trained with the symmetry and
+    on rough inputs, and every other method with noise, for at most so many seconds each.
     """
-    problems = [PROBLEMS[name].quick() if quick else PROBLEMS[name] for name in names]
+    names = list(names)
+    problems = [PROBLEMS[name].quick() if quick else PROBLEMS[name] for name in names if name != "rough"]
     for problem in problems:
         for record in _best_records(problem, device, tell):
             yield write_record(folder, record)
@@ -65,6 +67,8 @@ def reproduce_best(
         for method, noise in product(OTHERS, NOISES) if problem.name == "backward_heat" else ():
             tell(f"{problem.title}, noise {noise:g}: {method}")
             yield write_record(folder, run_noisy(problem, method, noise, device, budget))
+    if "rough" in names:
+        yield from reproduce_rough(folder, device=device, quick=quick, budget=budget, tell=tell)
 
 
 def _best_records(problem: Problem, device: str | None, tell: Tell) -> Iterator[Record]:

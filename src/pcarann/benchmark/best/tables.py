@@ -41,7 +41,17 @@ __all__ = [
 
 BEST = "PCA–RaNN, best"
 _TITLES: dict[str, str] = {"best": BEST, **dict(VARIANTS.items()), **BASELINES, **SYMMETRIC}
-_METHODS = ("best", "refined", "fno", "fno_symmetric", "deeponet", "pca_nn", "kernel", "kernel_symmetric")
+_METHODS = (
+    "best",
+    "refined",
+    "fno",
+    "fno_symmetric",
+    "deeponet",
+    "pca_nn",
+    "kernel",
+    "kernel_symmetric",
+    "random_features",
+)
 _UNCHANGED = "none: the best model"
 _SEEDS = "The error of the best model is the mean over data seeds; all others are of the first seed."
 

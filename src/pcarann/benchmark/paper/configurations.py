@@ -28,8 +28,14 @@ Variant = Literal["energy", "refined"]
 
 VARIANTS: dict[Variant, str] = {"energy": "PCA–RaNN, energy-matched", "refined": "PCA–RaNN, refined"}
 """The paper's models, by name"""
-BASELINES = {"deeponet": "DeepONet", "fno": "FNO", "pca_nn": "PCA–NN", "kernel": "PCA + kernel ridge"}
-"""Methods to compare with, by name; the last is not in the paper"""
+BASELINES = {
+    "deeponet": "DeepONet",
+    "fno": "FNO",
+    "pca_nn": "PCA–NN",
+    "kernel": "PCA + kernel ridge",
+    "random_features": "Function-valued random features",
+}
+"""Methods to compare with, by name; the last two are not in the paper"""
 SYMMETRIC = {
     "fno_symmetric": "FNO, same symmetry and inputs",
     "kernel_symmetric": "PCA + kernel ridge, same symmetry and inputs",

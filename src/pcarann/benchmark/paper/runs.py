@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pcarann.backend.arrays import to_host
-from pcarann.baselines import baseline
+from pcarann.baselines import ON_CPU, baseline
 from pcarann.benchmark.machine import gpu_name, machine_facts
 from pcarann.benchmark.paper.configurations import VARIANTS, Problem, Variant
 from pcarann.benchmark.records import Record
@@ -30,6 +30,7 @@ __all__ = [
     "MODEL_SEED",
     "Tell",
     "calibrated_bands",
+    "circumstances",
     "error_and_spread",
     "fit_quietly",
     "generate",
@@ -148,7 +149,7 @@ def run_rival(
     weights.
     """
     train, *_, test = parts
-    where = None if method == "kernel" else device  # kernel ridge runs on the CPU whatever the device
+    where = None if method in ON_CPU else device
     training: Record = {}
     curve: Record = {}
     if method in VARIANTS:
@@ -156,7 +157,7 @@ def run_rival(
         fit_quietly(model, train.inputs, train.outputs)
     else:
         model = baseline(problem.name, method, seed=MODEL_SEED, device=where, quick=problem.is_quick)
-        if not validated and method != "kernel":
+        if not validated and method not in ON_CPU:
             model.validation = 0.0
         fit_quietly(model, train.inputs, train.outputs, budget=budget)
         training = {
@@ -178,14 +179,17 @@ def error_and_spread(problem: Problem, prediction: Any, test: OperatorData) -> R
 
 def header(kind: str, problem: Problem, device: str | None, seed: int = DATA_SEED) -> Record:
     """What every record begins with: what was run and where."""
+    sizes = {"sizes": list(problem.sizes), "members": problem.n_members, "widths": problem.widths}
+    return circumstances(kind, problem.name, device, seed, quick=problem.is_quick) | sizes
+
+
+def circumstances(kind: str, name: str, device: str | None, seed: int, *, quick: bool) -> Record:
+    """What was run, where, when and by which code, whatever it was."""
     return {
         "kind": kind,
-        "problem": problem.name,
+        "problem": name,
         "place": "cpu" if device in (None, "cpu") else gpu_name(device).lower().replace(" ", "-"),
-        "quick": problem.is_quick,
-        "sizes": list(problem.sizes),
-        "members": problem.n_members,
-        "widths": problem.widths,
+        "quick": quick,
         "seeds": {"data": seed, "model": MODEL_SEED},
         "machine": machine_facts(device),
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

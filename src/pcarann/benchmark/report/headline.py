@@ -70,6 +70,7 @@ COLOURS = {
     "deeponet": GREEN,
     "pca_nn": PURPLE,
     "kernel": DARK,
+    "random_features": "#8C6D31",
 }
 MARKERS = {"cpu": "o", "paper": "D"}
 _TITLES = BASELINES | {
@@ -78,6 +79,7 @@ _TITLES = BASELINES | {
     "energy": "PCA–RaNN EM",
     "fno_symmetric": "FNO + symmetry",
     "kernel": "kernel ridge",
+    "random_features": "random features",
 }
 
 

@@ -19,6 +19,7 @@ from pcarann.benchmark.paper.tables import all_tables, compact_table
 from pcarann.benchmark.records import Record, is_quick, place_title, places, read_fields, read_records, select
 from pcarann.benchmark.report.findings import agreement, beaten, differences
 from pcarann.benchmark.report.headline import headline
+from pcarann.benchmark.rough.tables import rough_tables
 from pcarann.drawing import save
 from pcarann.files import atomic_writer
 
@@ -125,7 +126,7 @@ def _content(records: Sequence[Record], pictures: Sequence[Picture]) -> dict[str
         "best": bool(select(records, kind="best")),
         "headline": first,
         "pictures": others,
-        "tables": all_tables(records) + all_best_tables(records),
+        "tables": all_tables(records) + all_best_tables(records) + rough_tables(records),
         "beaten": beaten(records),
         "differences": differences(records),
         "agreement": agreement(records),
