@@ -1,11 +1,11 @@
 """`auto`: all options chosen by validation, among latent models and stages that see space, within a budget.
 
-    samples ──▶ a fold held out ──▶ a first look at stages: hopeless? how slow?
-                                ──▶ stages at full size ──▶ the latent search ──▶ better stages ──▶ one fit to all
+    a first look at stages: hopeless? how slow? ──▶ stages fitted ──▶ the latent search ──▶ judged ──▶ better stages
 
-Both sides are judged on the same samples held out: the first fold of the latent search, whose finalists are fitted to
-all others, as the stages are. Before anything is begun its seconds are foreseen (`pcarann.recipe.stages`), and time is
-kept for the last fit, whoever wins.
+Stages hold out a fifth of the samples themselves to choose ridges, so that one fit gives a model and its error. Where
+that is far from the error of the latent search, it decides. Where the two are close, both are judged on the same
+samples: the first fold of the latent search, whose finalists are fitted to all others, as the stages then are. Before
+anything is begun its seconds are foreseen (`pcarann.recipe.stages`).
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from pcarann.backend.arrays import Array, taken
 from pcarann.backend.progress import progress
@@ -30,8 +28,6 @@ from pcarann.recipe.report import AutoReport, Trial
 from pcarann.recipe.search import FEWEST_TO_CHOOSE, searched
 from pcarann.recipe.stages import Stages, StagesJudge, relative_errors
 from pcarann.recipe.verdict import AutoVerdict
-from pcarann.spatial.channels import Channels
-from pcarann.spatial.layout import Layout
 from pcarann.staged import Staged
 from pcarann.symmetry.generators import Symmetry
 from pcarann.validation import check_number, check_seed
@@ -40,16 +36,15 @@ __all__ = ["auto"]
 
 _MOST_HELD = 200  # samples on which both sides are judged
 _FIRST, _LOOKED_AT = 8, (64, 32, 16)  # samples of the first fit, which is timed, and of the first look
+_MANY_POINTS, _FEW_FEATURES = 1 << 14, 24  # of an output, for which the first fit has so many features
 _LOOK_SHARE = 0.1  # of the budget
-_SETTLING = 3.0  # times the seconds of a small fit with known channels that one takes which has to find them
 _HOPELESS = 5.0  # times the error of a kernel on the latents, for the same few samples
-_JUDGED_SHARE, _LAST_SHARE = 0.35, 0.3  # of the time left, for stages at full size and for their last fit
-_FAR = 3.0  # times the error of the latent model: stages that no symmetry and no further features will save
+_SHARES = ((0.5, 0.6), (1.5, 0.45), (math.inf, 0.3))  # errors in units of that kernel's; of the time left, for stages
+_CLOSE = 1.5  # times the other's error: below it both are judged on the same samples
 _GAIN = 0.98  # of the error, for which dearer stages are taken
 _RICHER: dict[str, Any] = {"n_stages": 10, "n_features": 200}
 _MOST_COPIES = 16
-_MOST_MEMBERS = 4
-_CAREFUL = 0.8  # of the time left, that the last fit may be foreseen to take
+_CAREFUL = 0.8  # of the time left, that a fit may be foreseen to take
 
 
 def auto(
@@ -70,20 +65,20 @@ def auto(
     """
     check_number(budget, "budget", above=0.0)
     begun = time.perf_counter()
+    fixed = {"random_state": check_seed(random_state), "device": device}
     with progress(verbose) as tick:
         contest = _Contest(
-            X, y, end=begun + budget, budget=budget, symmetry=symmetry,
-            fixed={"random_state": check_seed(random_state), "device": device}, tick=lambda name: tick(name, 0, None),
-        )  # fmt: skip
+            (X, y), begun=begun, budget=budget, symmetry=symmetry, fixed=fixed, tick=lambda name: tick(name, 0, None)
+        )
         model = contest.run()
+        verdict = contest.verdict
+        if isinstance(model, Staged):
+            verdict.chosen = str(model.stages_)
+        else:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="n_components=.* was asked for")
+                model.fit(X, y)
     model.verbose = verbose
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="n_components=.* was asked for")
-        model.fit(X, y)
-    model.verbose = False
-    verdict = contest.verdict
-    if isinstance(model, Staged):
-        verdict.chosen = str(model.stages_)
     verdict.seconds = time.perf_counter() - begun
     model.auto_report_ = verdict
     return model
@@ -94,25 +89,24 @@ class _Contest:
 
     def __init__(
         self,
-        X: Array,
-        y: Array,
+        fields: tuple[Array, Array],
         *,
-        end: float,
+        begun: float,
         budget: float,
         symmetry: Symmetry | None,
         fixed: dict[str, Any],
         tick: Callable[[str], None],
     ):
-        self.fields, self.end, self.symmetry, self.fixed, self.tick = (X, y), end, symmetry, fixed, tick
-        inputs, outputs, self.grids, _ = checked_pairs(X, y, fixed["device"], least=FEWEST_TO_CHOOSE)
+        self.fields, self.end, self.symmetry, self.fixed, self.tick = fields, begun + budget, symmetry, fixed, tick
+        inputs, outputs, self.grids, _ = checked_pairs(*fields, fixed["device"], least=FEWEST_TO_CHOOSE)
+        self.pair = inputs, outputs
         self.samples = int(inputs.shape[0])
-        self.folds = split_into_folds(self.samples, fixed["random_state"])
-        self.judge = StagesJudge(Staged, (inputs, outputs), self.grids, symmetry=symmetry, fixed=fixed)
+        self.inner, held = split_into_folds(self.samples, fixed["random_state"])[0]
+        self.positions = range(0, len(held), -(-len(held) // _MOST_HELD))
+        """Which of the samples held out, in ascending order, are judged on"""
+        self.held = [sorted(held)[i] for i in self.positions]
         self.verdict = AutoVerdict(AutoReport(), budget=budget)
-        self.symmetric = False
-        """Whether stages without copies respect the symmetry that is offered"""
-        self.quick = math.inf
-        """Error of a kernel on the latents of few samples"""
+        self.share = _SHARES[-1][1]
 
     @property
     def left(self) -> float:
@@ -120,68 +114,64 @@ class _Contest:
         return self.end - time.perf_counter()
 
     def run(self) -> PCARaNN | Staged:
-        """The winner, to be fitted to all samples."""
+        """The winner: stages are fitted, a latent model is not."""
         stages = self._stages()
-        reserve = 0.0 if stages is None else self._last(stages[0])
         self.tick("latent models")
+        budget = max(self.left, 0.01 * self.verdict.budget)
         latent: PCARaNN
         latent, report = searched(
-            PCARaNN, *self.fields, budget=max(self.left - reserve, 1e-3), symmetry=self.symmetry, fixed=self.fixed,
-            tick=self.tick,
-        )  # fmt: skip
+            PCARaNN, *self.fields, budget=budget, symmetry=self.symmetry, fixed=self.fixed, tick=self.tick
+        )
         self.verdict.latent = report
         if stages is None:
-            self.verdict.error, self.verdict.reason = report.error, "no stages were judged"
+            self.verdict.error, self.verdict.reason = report.error, "no stages were fitted to all samples"
             return latent
-        rival = float(report.by_fold[0][self._positions(0)].mean()) if report.by_fold else report.error
-        if stages[1].mean() < _FAR * rival:
-            stages = self._bettered(*stages, latent, rival)
-        return self._decided(*stages, latent, rival)
+        choice, model = stages
+        if not self._wins(choice, _own_error(model), report):
+            return latent
+        self.judge.start_seconds = _seconds_of(report)
+        return self._bettered(choice, model, latent)
 
-    def _stages(self) -> tuple[Stages, np.ndarray[Any, Any]] | None:
-        """Stages at full size, what they see settled, and their errors; None where they are not worth it."""
+    def _stages(self) -> tuple[Stages, Staged] | None:
+        """Stages fitted to all samples, as large as the time allows; None where they are not worth it."""
         try:
-            axes = len(Layout.of(*self.grids).space)
+            self.judge = StagesJudge(Staged, self.pair, self.grids, symmetry=self.symmetry, fixed=self.fixed)
         except ValueError as nothing_shared:
             self.verdict.left_out.append(("all", str(nothing_shared)))
             return None
-        if (why := self._looked(axes)) is not None:
+        if (why := self._looked()) is not None:
             self.verdict.left_out.append(("all further ones", why))
             return None
-        inner, held = len(self.folds[0][0]), len(self._positions(0))
         for choice in Stages().fewer(self.samples):
-            if self.judge.foreseen(choice, inner, held) <= _JUDGED_SHARE * self.left and (
-                self.judge.foreseen(_settled(choice), self.samples) <= _LAST_SHARE * self.left
-            ):
-                errors, model = self._judged(choice, 0)
-                self.symmetric = self.judge.is_symmetric(model)
-                return _settled(choice, model), errors
-        seconds = self.judge.foreseen(choice, inner, held)
+            if (seconds := self.judge.foreseen(choice, self.samples)) <= self.share * self.left:
+                model = self._fitted(choice)
+                return _settled(choice, model), model
         self.verdict.left_out.append((choice.name, f"{seconds:.0f} s foreseen, {self.left:.0f} s left"))
         return None
 
-    def _looked(self, axes: int) -> str | None:
+    def _looked(self) -> str | None:
         """Time small fits of stages, compare them with a kernel on the latents; say why to leave it at that."""
-        inner, held = self.folds[0][0], [sorted(self.folds[0][1])[i] for i in self._positions(0)]
-        known = Channels(reach=2, singles=16) if axes == 1 else Channels()
-        small = Stages(n_stages=1, n_features=24, n_members=1, channels=known)
-        self.judge.errors(small, inner[:_FIRST], held[:2])
-        small = Stages(n_stages=2, n_members=1)
+        many = self.judge.points > _MANY_POINTS
+        features = _FEW_FEATURES if many else Stages.n_features
+        small = Stages(n_stages=1, n_features=features, n_members=1, channels=self.judge.usual)
+        for _ in range(1 if many else 2):  # twice where the first one would time what it starts up
+            self.judge.errors(small, self.inner[:_FIRST], self.held[:2])
+        small = replace(small, n_stages=2, n_features=Stages.n_features)
         for rows in _LOOKED_AT:
-            count = min(rows, len(inner))
-            foreseen = _SETTLING * self.judge.foreseen(replace(small, channels=known), count, count)
+            count = min(rows, len(self.inner))
+            foreseen = self.judge.foreseen(small, count, count)
             if foreseen <= _LOOK_SHARE * self.verdict.budget:
                 break
         else:
-            return f"a first look at {count} samples would take {foreseen:.0f} s"
+            return f"a first look at {count} samples would take {foreseen:.1f} s"
         self.tick("stages, a first look")
-        errors, _, seconds = self.judge.errors(small, inner[:count], held[:count])
-        error = float(errors.mean())
-        self.quick = self._kernel(inner[:count], held[:count])
-        name = f"{small.name}, {count} samples: a first look, a kernel on their latents has {self.quick:.2e}"
+        errors, seconds = self.judge.errors(small, self.inner[:count], self.held[:count])
+        error, quick = float(errors.mean()), self._kernel(self.inner[:count], self.held[:count])
+        name = f"{small.name}, {count} samples: a first look, a kernel on their latents has {quick:.2e}"
         self.verdict.stages.append(Trial(name, error, seconds))
-        if error > _HOPELESS * self.quick:
-            return f"at the first look they were {error / self.quick:.0f} times worse than a kernel on the latents"
+        if error > _HOPELESS * quick:
+            return f"at the first look they were {error / quick:.0f} times worse than a kernel on the latents"
+        self.share = next(share for most, share in _SHARES if error <= most * quick)
         return None
 
     def _kernel(self, inner: list[int], held: list[int]) -> float:
@@ -192,75 +182,91 @@ class _Contest:
             warnings.simplefilter("ignore", UserWarning)
             return float(relative_errors(model.fit(a, u).predict(a_held), u_held).mean())
 
-    def _bettered(
-        self, choice: Stages, errors: np.ndarray[Any, Any], latent: PCARaNN, rival: float
-    ) -> tuple[Stages, np.ndarray[Any, Any]]:
-        """Dearer stages, one change at a time, each kept where it lowers the error."""
-        for name, offers in self._offers(latent, rival):
-            fits = [one for one in (offer(choice) for offer in offers) if self._has_time(one)]
-            if not fits:
-                self.verdict.left_out.append((name, f"{self.left:.0f} s left"))
-                continue
-            found, _ = self._judged(fits[0], 0)
-            if found.mean() < _GAIN * errors.mean():
-                choice, errors = fits[0], found
-        return choice, errors
+    def _fitted(self, choice: Stages) -> Staged:
+        """Stages fitted to all samples."""
+        self.tick(f"stages: {choice.name}")
+        model: Staged = self.judge.fitted(choice, self.fields)
+        self.verdict.stages.append(Trial(choice.name, _own_error(model), model.fit_seconds_["total"]))
+        return model
 
-    def _offers(self, latent: PCARaNN, rival: float) -> Iterator[tuple[str, list[Callable[[Stages], Stages]]]]:
-        """Changes to try by name, of each the dearest first."""
-        order = min(self.judge.order, _MOST_COPIES)
+    def _judged(self, choice: Stages) -> float | None:
+        """The error on the samples held out, of stages fitted to the others; None where there is no time."""
+        if self.judge.foreseen(choice, len(self.inner), len(self.held)) > _CAREFUL * self.left:
+            return None
+        self.tick(f"stages: {choice.name}")
+        errors, seconds = self.judge.errors(choice, self.inner, self.held)
+        name = f"{choice.name}, fitted without the {len(self.held)} samples held out"
+        self.verdict.stages.append(Trial(name, float(errors.mean()), seconds))
+        return float(errors.mean())
+
+    def _wins(self, choice: Stages, own: float, report: AutoReport) -> bool:
+        """Whether stages do, by their own validation, or where it is close, by the samples held out."""
+        rival, on = report.error, "each on samples that it held out"
+        close = report.by_fold and max(own, rival) < _CLOSE * min(own, rival)
+        if close and (judged := self._judged(choice)) is not None:
+            own, rival = judged, float(report.by_fold[0][list(self.positions)].mean())
+            on = f"both on the same {len(self.held)} samples held out"
+        if won := own < rival:
+            self.verdict.winner, self.verdict.error = "stages", own
+            self.verdict.reason = f"error {own:.3g} against {rival:.3g} of a latent model, {on}"
+        else:
+            self.verdict.error, self.verdict.reason = rival, f"error {rival:.3g} against {own:.3g} of stages, {on}"
+        return won
+
+    def _bettered(self, choice: Stages, model: Staged, latent: PCARaNN) -> Staged:
+        """Dearer stages, one change at a time, each kept where it lowers the error."""
         if self.symmetry is not None:
-            order = min(order, self.symmetry.n_fit or order)
-            if self.symmetric:
-                self.verdict.left_out.append(("symmetry", "stages have it by themselves here"))
-            else:
-                yield "symmetry", [_changed(copies=order >> k) for k in range(5) if order >> k > 1]
-        yield "more stages and features", [_changed(**_RICHER)]
-        if math.isfinite(rival):
-            yield "stages on the latent model", [_changed(model=latent)]
+            choice, model = self._offer_symmetry(self.symmetry, choice, model)
+        for change in (_RICHER, {"model": latent}):
+            dearer = replace(choice, **change)
+            if not self._has_time(dearer):
+                continue
+            other = self._fitted(dearer)
+            if _own_error(other) < _GAIN * _own_error(model):
+                choice, model = dearer, other
+        return model
+
+    def _offer_symmetry(self, symmetry: Symmetry, choice: Stages, model: Staged) -> tuple[Stages, Staged]:
+        """Judge one member with and without as many copies as there is time for, then fit all with them."""
+        most = min(self.judge.order, symmetry.n_fit or _MOST_COPIES, _MOST_COPIES)
+        if self.judge.is_symmetric(model):
+            self.verdict.left_out.append(("symmetry", "stages have it by themselves here"))
+            return choice, model
+        for copies in (most >> k for k in range(5) if most >> k > 1):
+            alone = replace(choice, n_members=1)
+            pair, with_copies = (alone, replace(alone, copies=copies)), replace(choice, copies=copies)
+            seconds = sum(self.judge.foreseen(one, len(self.inner), len(self.held)) for one in pair)
+            if seconds + self.judge.foreseen(with_copies, self.samples) <= _CAREFUL * self.left:
+                break
+        else:
+            self.verdict.left_out.append(("symmetry", f"{seconds:.0f} s foreseen to judge it, {self.left:.0f} s left"))
+            return choice, model
+        without, found = (self._judged(one) for one in pair)
+        if without is None or found is None or found > _GAIN * without or not self._has_time(with_copies):
+            return choice, model
+        return with_copies, self._fitted(with_copies)
 
     def _has_time(self, choice: Stages) -> bool:
-        inner, held = len(self.folds[0][0]), len(self._positions(0))
-        return self.judge.foreseen(choice, inner, held) + self._last(choice) <= _CAREFUL * self.left
-
-    def _decided(self, choice: Stages, errors: np.ndarray[Any, Any], latent: PCARaNN, rival: float) -> PCARaNN | Staged:
-        own, verdict = float(errors.mean()), self.verdict
-        other = rival if math.isfinite(rival) else self.quick
-        on = f"on {len(errors)} samples held out"
-        if not own < other:
-            verdict.error, verdict.reason = rival, f"error {rival:.3g} against {own:.3g} of stages, {on}"
-            return latent
-        verdict.winner, verdict.error = "stages", own
-        verdict.reason = f"error {own:.3g} against {other:.3g} of a latent model, {on}"
-        more = [replace(choice, n_members=k) for k in range(_MOST_MEMBERS, choice.n_members, -1)]
-        every = [replace(one, samples=None) for one in (*more, choice)] if choice.samples else []
-        options = [*every, *more, *choice.fewer(self.samples)]
-        winner: Staged = self.judge.unfitted(self.judge.in_time(options, _CAREFUL * self.left, self.samples))
-        return winner
-
-    def _judged(self, choice: Stages, fold: int) -> tuple[np.ndarray[Any, Any], Staged]:
-        inner, held = self.folds[fold]
-        self.tick(f"stages: {choice.name}")
-        errors, model, seconds = self.judge.errors(choice, inner, [sorted(held)[i] for i in self._positions(fold)])
-        self.verdict.stages.append(Trial(choice.name, float(errors.mean()), seconds))
-        return errors, model
-
-    def _last(self, choice: Stages) -> float:
-        return self.judge.foreseen(choice, self.samples)
-
-    def _positions(self, fold: int) -> list[int]:
-        """Which of the samples held out, in ascending order, both sides are judged on."""
-        count = len(self.folds[fold][1])
-        return list(range(0, count, -(-count // _MOST_HELD)))
+        seconds = self.judge.foreseen(choice, self.samples)
+        if seconds <= _CAREFUL * self.left:
+            return True
+        self.verdict.left_out.append((choice.name, f"{seconds:.0f} s foreseen, {self.left:.0f} s left"))
+        return False
 
 
-def _changed(**options: Any) -> Callable[[Stages], Stages]:
-    return lambda choice: replace(choice, **options)
+def _own_error(model: Staged) -> float:
+    """On the samples that stages held out to choose their ridges."""
+    found = model.stages_
+    return found.steps[-1].error if found.steps else found.begun
 
 
-def _settled(choice: Stages, model: Staged | None = None) -> Stages:
-    """The choice with what a fit settled on; with anything at all, where only the seconds matter."""
-    if model is None:
-        return replace(choice, channels=Channels())
+def _seconds_of(report: AutoReport) -> float:
+    """Of one fit of what the latent search chose."""
+    told = [finalist for finalist in report.finalists if finalist.name == report.choice.name]
+    return told[0].seconds / max(1, len(report.by_fold)) if told else math.inf
+
+
+def _settled(choice: Stages, model: Staged) -> Stages:
+    """The choice with what a fit settled on."""
     found = model.stages_.settled
     return replace(choice, channels=found.channels, grid=Grid(found.layout.boundaries, found.layout.space))

@@ -59,7 +59,9 @@ _SUCCESS = ("Optimization terminated successfully", "The loss is zero at the sta
 )
 @click.option("--step", type=int, help="With --march: snapshots from which one step leads on.  [default: 1]")
 @click.option("--first", type=int, help="With --march: pairs before this snapshot are not used.  [default: 0]")
-@click.option("--auto", is_flag=True, help="Choose all of these by validation; only --seed and --budget count then.")
+@click.option(
+    "--auto", is_flag=True, help="Choose all of these, or stages that see space; only --seed and --budget count then."
+)
 @click.option(
     "--budget", default="60s", show_default=True, callback=duration, help="Longest search of --auto, such as 5m."
 )
@@ -71,6 +73,7 @@ _SUCCESS = ("Optimization terminated successfully", "The loss is zero at the sta
 @json_option
 def fit(data: Source, target: Target, march: bool, auto: bool, as_json: bool, **parameters: Any) -> None:
     """Fit a surrogate to DATA and write it to a model file."""
+    from pcarann.automatic import auto as automatic
     from pcarann.operator import PCARaNN
 
     budget = parameters.pop("budget")
@@ -79,7 +82,7 @@ def fit(data: Source, target: Target, march: bool, auto: bool, as_json: bool, **
     a, u = data.pair()
     if auto:
         own = {name: parameters[name] for name in ("random_state", "device")}
-        model = PCARaNN.auto(a, u, budget=budget, verbose=True, **own)
+        model: Any = automatic(a, u, budget=budget, verbose=True, **own)
     else:
         given = {name: value for name, value in parameters.items() if value is not None}
         if "scales__ridge" in given and given["scales"] != "refined":
@@ -259,6 +262,8 @@ def model_facts(model: Any) -> dict[str, Any]:
 
     if hasattr(model, "marched_"):
         return _flow_facts(model)
+    if hasattr(model, "stages_"):
+        return _stages_facts(model)
     fitted = model.fitted_
     first, kernel = fitted.ensemble.members[0], isinstance(fitted.feature_map, KernelMap)
     facts: dict[str, Any] = {
@@ -293,6 +298,26 @@ def model_facts(model: Any) -> dict[str, Any]:
     if (report := getattr(model, "fit_report_", None)) is not None:
         facts |= {"validation_error": float(report.relative_error), "validation_r2": float(report.r2)}
     return facts
+
+
+def _stages_facts(model: Any) -> dict[str, Any]:
+    """What a user wants to know of stages."""
+    fitted, report = model.fitted_, model.stages_
+    facts = {
+        "input_grid": list(fitted.layout.input_grid),
+        "output_grid": list(fitted.layout.output_grid),
+        "space": [f"{axis} {end}" for axis, end in zip(fitted.layout.space, fitted.layout.boundaries, strict=True)],
+        "start": report.start,
+        "stages": len(report.steps),
+        "features": model.n_features,
+        "members": fitted.members,
+        "training_samples": fitted.samples,
+        "calibration_samples": fitted.calibration.n_samples if fitted.calibration else 0,
+        "calibration_stale": fitted.stale,
+        "fit_seconds": model.fit_seconds_.get("total", 0.0),
+        "validation_error": _finite(report.steps[-1].error if report.steps else report.begun),
+    }
+    return facts if model.symmetry is None else facts | {"symmetry": repr(model.symmetry)}
 
 
 def _flow_facts(model: Any) -> dict[str, Any]:

@@ -1,14 +1,17 @@
 """Stages that see space, as `auto` tries them: one setting, its error on samples held out, and the seconds it takes.
 
-    seconds of a fit  ≈  settling + stages · [(a + 0.8 b n) + members · (a + b n · copies)]
+Operations of a fit to n samples of P points, with F columns of features, B bands, S stages, K members, g copies:
 
-for n samples: one chain chooses ridges on four fifths of them, and every member is a chain on all of them and their
-copies under a symmetry. A stage's part a (solving by bands) does not grow with the samples, its part b n (features,
-harmonics, sums) does. Both are taken from two small fits; every further fit says by how much that was wrong.
+    a stage       n P F (300 + 4 F) + r B F³ · 4/3     features and sums; solving for r ridges
+    a fit         S stages of 0.8 n samples and 12 ridges, which chooses; K S stages of g n samples and one ridge
+    settling      20 stages of few samples, features and ridges
+
+The seconds of an operation are those of the last fit, and fits grow from eight samples to all.
 """
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -21,26 +24,28 @@ from pcarann.backend.arrays import Array, place_of, taken, to_host
 from pcarann.fitting import Grids
 from pcarann.options import Grid
 from pcarann.spatial.channels import Channels
+from pcarann.spatial.layout import Layout
 from pcarann.symmetry.generators import Symmetry
 
 __all__ = ["Stages", "StagesJudge", "relative_errors"]
 
 _INNER = 0.8  # of the samples: those on which a chain chooses its ridges
-_MOST_SETTLED = 320  # samples that trials of channels and ends look at
-_LEAST_GROWTH = 0.3  # of a stage's seconds that grow with the samples, however small fits look
-_WRONG = 4.0  # times by which what was foreseen may be corrected
-_PREDICTED = 0.5  # of the seconds of a fitted sample, for one that is predicted
+_RIDGES = 12  # of which it chooses
+_SETTLING = (20, 320, 48, 6)  # stages, samples, features and ridges of the trials of ends and channels
+_CHANNELS = 30  # columns beside the random features, about
+_BANDS, _MOST_BANDS = 30, 400  # on a line, four times as many on each further axis
+_SEEN = 300  # operations for a feature at a point: its mixture, tanh, harmonics
+_OVERHEAD = 5e7  # operations of a stage that do not grow: Python, threads, memory
 _LOOKED_AT, _EQUAL = 4, 1e-6  # samples and elements by which a symmetry is recognised, and the error that is rounding
 _FEWEST = 32  # samples that stages are fitted to, where there are as many
 _FEWER: tuple[tuple[float, int, float, int], ...] = (
-    (1.0, 2, 1.0, 6),
-    (1.0, 1, 1.0, 6),
-    (1.0, 1, 0.5, 6),
-    (1.0, 1, 0.25, 6),
-    (0.7, 1, 0.25, 5),
-    (0.7, 1, 0.12, 4),
-    (0.4, 1, 0.12, 3),
-    (0.4, 1, 0.06, 2),
+    (0.5, 2, 1.0, 6),
+    (0.5, 1, 1.0, 6),
+    (0.5, 1, 0.5, 6),
+    (0.5, 1, 0.25, 6),
+    (0.25, 1, 0.25, 5),
+    (0.25, 1, 0.12, 4),
+    (0.25, 1, 0.06, 3),
 )  # shares of features, members, shares of samples, stages, where more would take too long
 
 
@@ -112,10 +117,15 @@ class StagesJudge:
         )
         self.group = None if symmetry is None else symmetry.bind(*grids)
         self.order = 1 if self.group is None else self.group.order
-        self.settling, self.start_seconds = 0.0, 0.0
-        self._steps: list[tuple[int, float]] = []
-        """Rows and seconds of a stage with the usual number of features"""
-        self._wrong = 1.0
+        axes = len(Layout.of(*grids).space)
+        self.usual = Channels(reach=2, singles=16) if axes == 1 else Channels()
+        """What stages see before anything is settled"""
+        self.points: int = math.prod(grids[1])
+        self.bands: int = min(_BANDS * 4 ** (axes - 1), _MOST_BANDS)
+        self.pace = 0.0
+        """Seconds of an operation"""
+        self.start_seconds = 0.0
+        """Of one fit of a model that stages correct"""
 
     def unfitted(self, choice: Stages) -> Any:
         """The estimator that a choice means."""
@@ -128,10 +138,16 @@ class StagesJudge:
             del options["max_samples"]
         return self.estimator(**options, symmetry=symmetry, **self.fixed)
 
-    def errors(
-        self, choice: Stages, inner: Sequence[int], held: Sequence[int]
-    ) -> tuple[np.ndarray[Any, Any], Any, float]:
-        """Relative L² errors on the samples held out, the fitted model, and the seconds that took."""
+    def fitted(self, choice: Stages, fields: tuple[Array, Array]) -> Any:
+        """A choice fitted to these samples, in whatever kind of array; its seconds are learned from."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            model = self.unfitted(choice).fit(*fields)
+        self._learn(choice, int(fields[0].shape[0]), 0, model, model.fit_seconds_["total"])
+        return model
+
+    def errors(self, choice: Stages, inner: Sequence[int], held: Sequence[int]) -> tuple[np.ndarray[Any, Any], float]:
+        """Relative L² errors on the samples held out of a fit to others, and the seconds that took."""
         begun = time.perf_counter()
         (a, a_held), (u, u_held) = ([taken(part, sorted(rows)) for rows in (inner, held)] for part in self.pair)
         with warnings.catch_warnings():
@@ -140,13 +156,17 @@ class StagesJudge:
             found = relative_errors(model.predict(a_held), u_held)
         seconds = time.perf_counter() - begun
         self._learn(choice, len(inner), len(held), model, seconds)
-        return found, model, seconds
+        return found, seconds
+
+    def _learn(self, choice: Stages, samples: int, held: int, model: Any, seconds: float) -> None:
+        if choice.model is None:
+            done = min(len(model.stages_.steps) + 1, choice.n_stages)  # with the one that was of no use
+            self.pace = seconds / self._operations(replace(choice, n_stages=done), samples, held)
 
     def foreseen(self, choice: Stages, samples: int, held: int = 0) -> float:
-        """Seconds of a fit to so many samples and the prediction of others."""
-        return self._wrong * self._foreseen(choice, samples, held) + (6 * self.start_seconds) * (
-            choice.model is not None
-        )
+        """Seconds of a fit to so many samples and the prediction of others; a model is fitted to five folds and all."""
+        start = 0.0 if choice.model is None else 6 * self.start_seconds
+        return start + self.pace * self._operations(choice, samples, held)
 
     def is_symmetric(self, model: Any) -> bool:
         """Whether a fitted model already does to a moved input what the symmetry says, on a few samples."""
@@ -165,45 +185,19 @@ class StagesJudge:
                     return False
         return True
 
-    def in_time(self, choices: Sequence[Stages], seconds: float, samples: int) -> Stages:
-        """The first that can be fitted to so many samples in these seconds, or else the last."""
-        return next((one for one in choices if self.foreseen(one, samples) <= seconds), choices[-1])
+    def _operations(self, choice: Stages, samples: int, held: int) -> float:
+        n, F = choice.fitted_rows(samples), choice.n_features + _CHANNELS
+        chosen = self._stage(_INNER * n, F, _RIDGES)
+        member = self._stage(n * choice.copies, F, 1) + held * choice.copies * self.points * F * _SEEN
+        found: float = choice.n_stages * (chosen + choice.n_members * member)
+        if choice.channels is None:
+            stages, most, features, ridges = _SETTLING
+            found += stages * self._stage(min(_INNER * n, most), features + _CHANNELS, ridges)
+        return found
 
-    def _foreseen(self, choice: Stages, samples: int, held: int) -> float:
-        n = choice.fitted_rows(samples)
-        fixed, growing = self._pace(choice.n_features)
-        fit = (fixed + _INNER * n * growing) + choice.n_members * (fixed + n * choice.copies * growing)
-        predicted = _PREDICTED * choice.n_members * held * choice.copies * growing
-        settling = 0.0 if choice.channels is not None else self.settling * min(n, _MOST_SETTLED / _INNER)
-        return settling + choice.n_stages * (fit + predicted)
-
-    def _pace(self, features: int) -> tuple[float, float]:
-        """Seconds of a stage, those that do not grow and those of each sample."""
-        rows, seconds = self._steps[-1]
-        growing = seconds / rows
-        if len(self._steps) > 1:
-            fewer, less = self._steps[-2]
-            slope = (seconds - less) / (rows - fewer) if rows > fewer else growing
-            growing = min(max(slope, _LEAST_GROWTH * growing), growing)
-        scale = features / Stages.n_features
-        return scale**2 * (seconds - growing * rows), scale * growing
-
-    def _learn(self, choice: Stages, samples: int, held: int, model: Any, seconds: float) -> None:
-        """Take the pace from small fits, and by how much it was wrong from others."""
-        steps = model.stages_.steps
-        n = choice.fitted_rows(samples)
-        if len(self._steps) < 2:
-            scale = choice.n_features / Stages.n_features
-            each = sum(step.seconds for step in steps) / len(steps) if steps else seconds / 3
-            self._steps.append((max(1, round(_INNER * n)), each / scale))
-            done = replace(choice, n_stages=max(1, len(steps)), channels=Channels())
-            rest = seconds - self._foreseen(done, samples, held)
-            self.settling = max(0.0, rest) / n
-            return
-        done = replace(choice, n_stages=len(steps), model=None)
-        foreseen = self._foreseen(done, samples, held)
-        if foreseen > 0 and choice.model is None:
-            self._wrong = min(max(seconds / foreseen, 1 / _WRONG), _WRONG)
+    def _stage(self, rows: float, F: int, ridges: int) -> float:
+        solving = ridges * self.bands * float(F) ** 3 * 4 / 3
+        return _OVERHEAD + rows * self.points * F * (_SEEN + 4 * F) + solving
 
 
 def relative_errors(found: Array, truth: Array) -> np.ndarray[Any, Any]:
