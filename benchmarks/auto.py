@@ -230,9 +230,9 @@ def _report(record: Record) -> str:
     quick = " **Quick mode: these numbers mean nothing.**" if record["quick"] else ""
     heading = (
         "Mean relative L² error on the test set (seconds to fit and predict). Ratios are those of error and of seconds "
-        f"to the better of {' and '.join(OPPONENTS)}, and of error to the better of {' and '.join(PLAIN)} and of "
-        f"{' and '.join(PARTS)}. `symmetric` is auto with an exact symmetry offered. Budget of auto: {record['budget']:g} s; beside it the seconds to the "
-        "fitted model (auto, symmetric). Sources "
+        f"to the better of {' and '.join(OPPONENTS)}, and of error to the better of {' and '.join(PLAIN)}, and of "
+        f"{' and '.join(PARTS)}. `symmetric` is auto with an exact symmetry offered. Budget of latent, auto and "
+        f"symmetric: {record['budget']:g} s; beside it the seconds to the fitted model (auto, symmetric). Sources "
         f"{record['machine']['sources']}, {record['machine']['cores']} cores.{quick}"
     )
     ratios = (

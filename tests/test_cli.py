@@ -520,3 +520,71 @@ def test_a_rank_that_was_not_computed_is_said_to_be_so(capsys):
     assert "not computed" in capsys.readouterr().out
     show({"rank": None}, True, "model")
     assert json.loads(capsys.readouterr().out) == {"rank": None}
+
+
+# Flows
+
+
+@pytest.fixture
+def marching(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    angle = np.random.default_rng(0).uniform(0, 6, (90, 1)) + 0.3 * np.arange(9)
+    flow = np.cos(angle[:, :, None] + np.linspace(0, 6, 16))
+    for name, rows in (("train", slice(0, 40)), ("rest", slice(40, 90))):
+        np.savez(f"{name}.npz", inputs=flow[rows, :3], outputs=flow[rows, 3:])
+    return flow
+
+
+MARCH = ("fit", "train.npz", "-o", "flow", "--components", "2", "--widths", "30,20", "--members", "2", "--march")
+
+
+def test_a_flow_goes_through_all_commands(marching):
+    fitted = run(*MARCH, "--step", "2", "--first", "1", "--json")
+    facts = json.loads(fitted.stdout)
+    assert (facts["window"], facts["rollout_trajectories"], len(facts["rollout_errors"])) == (6, 8, 6)
+    assert "Roll-out judged on 8 trajectories held out" in fitted.stderr
+    model = load("flow")
+    assert (model.step, model.first, model.model_.widths) == (2, 1, (30, 20))
+    run("predict", "flow", "rest.npz", "-o", "p.npz", "--steps", "11")
+    with np.load("p.npz") as found:
+        assert np.array_equal(found["mean"], model.predict(marching[40:, :3], steps=11))
+    run("calibrate", "flow", "rest.npz")
+    evaluated = json.loads(run("evaluate", "flow", "rest.npz", "--alpha", "0.1", "--json").stdout)
+    assert evaluated["relative_l2_mean"] < 0.05
+    assert evaluated["interval_coverage"] >= 0.9
+    refused = run("predict", "flow", "rest.npz", "-o", "p.npz", "--steps", "11", "--alpha", "0.1", code=1)
+    assert refused.stderr.startswith("Error: Intervals were calibrated for 6 steps, but 11 are asked for")
+    adapted = json.loads(run("adapt", "flow", "rest.npz", "-o", "adapted", "--json").stdout)
+    assert adapted["calibration"] == "stale: calibrate again"
+
+
+def test_a_flow_is_described_with_its_report(marching):
+    run(*MARCH)
+    facts = json.loads(run("describe", "flow", "--json").stdout)
+    assert facts["marching"] == "1 snapshot(s) a step"
+    assert facts["rollout_report"] == str(load("flow").rollout_report_)
+    assert "persistence" in run("describe", "flow").stdout
+
+
+def test_a_flow_in_a_file_of_an_older_format_is_described_without_one():
+    path = Path(__file__).parent / "storage" / "data" / "format4-marching.model"
+    assert "rollout_report" not in json.loads(run("describe", path, "--json").stdout)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("fit", "train.npz", "-o", "m", "--step", "2"), "--step belongs to a flow: it needs --march."),
+        (("fit", "train.npz", "-o", "m", "--first", "0"), "--first belongs to a flow: it needs --march."),
+        ((*MARCH, "--auto"), "--auto does not march"),
+        ((*MARCH, "--step", "4"), "step=4 needs as many input snapshots to start from, found 3."),
+    ],
+)
+def test_flags_of_flows_that_make_no_sense_are_refused(marching, arguments, says):
+    assert says in run(*arguments, code=1 if "step=" in says else 2).stderr
+
+
+def test_steps_of_a_model_that_does_not_march_are_refused(folder):
+    run(*FIT)
+    refused = run("predict", "model", "test.npz", "-o", "p.npz", "--steps", "3", code=2)
+    assert "--steps belongs to a model that marches" in refused.stderr

@@ -71,7 +71,8 @@ def _marching(described: dict[str, Any], model: PCARaNN | Staged, tensors: Tenso
     flow = Marching(clone(model), int(described["step"]), int(described["first"]), choose)
     state: Any = model.fitted_
     grid, window, calibrated = tuple(state.output_grid), int(described["window"]), described["calibration"]
-    seen, controls = tuple(state.ensemble.input_pca.grid), int(described.get("controls", 0))
+    seen = state.layout.input_grid if isinstance(model, Staged) else tuple(state.ensemble.input_pca.grid)
+    controls = int(described.get("controls", 0))
     if window < 1 or flow.step < 1 or seen != ((1 + controls, *grid) if controls else grid):
         raise ValueError("its step cannot be marched")
     points = window * math.prod(grid) if calibrated is None else int(calibrated["points"])

@@ -15,17 +15,17 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
-from pcarann.backend.arrays import Array, Place, place_of, taken
+from pcarann.backend.arrays import Array, place_of, taken
 from pcarann.backend.locking import writing
 from pcarann.backend.random import spread
 from pcarann.latent.units import Units
 from pcarann.operator import PCARaNN
 from pcarann.options import Grid
-from pcarann.spatial.chain import Chain, relative_error
+from pcarann.spatial.chain import relative_error
 from pcarann.spatial.channels import Channels
 from pcarann.spatial.ends import given_ends, possible_ends
 from pcarann.spatial.fitted import FittedStages
-from pcarann.spatial.fitting import Judge, Wanted, fit_stages, held_out
+from pcarann.spatial.fitting import Grown, Wanted, fit_stages, held_out, judge_of_chains
 from pcarann.spatial.layout import Layout
 from pcarann.spatial.report import StagesReport
 from pcarann.spatial.stage import Scene, Triple
@@ -41,6 +41,7 @@ from pcarann.uncertainty.conformal import Calibration
 from pcarann.validation import (
     check_count,
     check_fields,
+    check_kind,
     check_number,
     check_pair_lengths,
     check_seed,
@@ -93,9 +94,8 @@ class Staged(Surrogate):
     >>> from pcarann import Staged
     >>> from pcarann.metrics import relative_l2
     >>> rng, x = np.random.default_rng(0), np.linspace(0, 2 * np.pi, 64, endpoint=False)
-    >>> waves = [np.cos(k * x + rng.uniform(0, 6, (200, 1))) * rng.normal(size=(200, 1)) for k in range(1, 20)]
-    >>> a = sum(waves)
-    >>> u = np.tanh(a - np.roll(a, 3, axis=1))                             # (samples, points)
+    >>> a = sum(np.cos(k * x + rng.uniform(0, 6, (150, 1))) / k**0.5 for k in range(1, 20))    # rough: many modes
+    >>> u = np.fft.irfft(np.fft.rfft(np.tanh(a)) / (1 + np.arange(33) ** 2 / 25))              # (samples, points)
     >>> model = Staged(n_features=40, n_members=1).fit(a[:100], u[:100])
     >>> relative_l2(model.predict(a[100:]), u[100:]) < 0.05
     True
@@ -145,16 +145,34 @@ class Staged(Surrogate):
             outputs, output_grid = check_fields(required(y), "y", place, least=FOLDS)
             check_pair_lengths(inputs.shape[0], outputs.shape[0])
             seed, together = check_seed(self.random_state), check_count(together, "together")
-            if inputs.shape[0] % together:
-                raise ValueError(f"together={together} must divide the number of samples, found {inputs.shape[0]}.")
-            options = self.grid or Grid()
+            if inputs.shape[0] % together or inputs.shape[0] < 2 * together:
+                raise ValueError(
+                    f"together={together} must divide the number of samples into two groups or more, found "
+                    f"{inputs.shape[0]} samples."
+                )
+            counts = [check_count(getattr(self, name), name) for name in ("n_stages", "n_features", "n_members")]
+            options = check_kind(self.grid, "grid", Grid) or Grid()
             layout = Layout.of(input_grid, output_grid, options.axes)
             layouts = _ends(layout, options.boundary, inputs, outputs)
+            scene = self._scene(layout, seed)
             inputs, outputs, together = self._some(inputs, outputs, seed, together)
-            start, begun = self._start(inputs, outputs, (input_grid, output_grid), seed, together)
-            units = _units(inputs, outputs, layout.is_evolution)
+            start, begun = self._start(inputs, outputs, scene(layout), seed, together)
+            units = _units(inputs, outputs, start.evolves)
             samples = Triple(inputs / units.inputs, begun / units.outputs, outputs / units.outputs)
-            record = self._grown(samples, layouts, start, units, seed, together, judge)
+            wanted = Wanted(
+                counts[0],
+                counts[1],
+                counts[2],
+                check_kind(self.channels, "channels", Channels),
+                seed,
+                start.evolves,
+                Terms.of(self.terms, units),
+                bool(self.adaptable),
+            )
+            rows = held_out(int(inputs.shape[0]), seed, together)
+            judged = None if judge is None else judge_of_chains(judge, start, units, layout)
+            grown = fit_stages(samples, layouts, scene, wanted, rows, judged)
+            record = _record(grown, samples, start, units, rows[1])
             place.wait()
             self._fitted = replace(record, seconds={"total": perf_counter() - began, **record.seconds})
             self.__dict__.pop("auto_report_", None)
@@ -244,12 +262,10 @@ class Staged(Surrogate):
         rows = spread(int(inputs.shape[0]), self.max_samples, seed=seed)
         return taken(inputs, rows), taken(outputs, rows), 1
 
-    def _start(
-        self, inputs: Array, outputs: Array, grids: tuple[tuple[int, ...], tuple[int, ...]], seed: int, together: int
-    ) -> tuple[Start, Array]:
+    def _start(self, inputs: Array, outputs: Array, scene: Scene, seed: int, together: int) -> tuple[Start, Array]:
         """What stages correct, and û of the training samples, in the user's units."""
         xp = place_of(outputs).xp
-        same = grids[0] == grids[1]
+        grids, same = (scene.layout.input_grid, scene.layout.output_grid), scene.layout.is_evolution
         if self.model is None:
             start = Start.simple(inputs, outputs, same)
         elif isinstance(self.model, str):
@@ -257,50 +273,24 @@ class Staged(Surrogate):
                 raise ValueError(f"model must be None, 'mean', 'input' or an estimator, got {self.model!r}.")
             if self.model == "input" and not same:
                 raise ValueError(
-                    f"model='input' needs inputs and outputs of one shape, found {grids[0]} and {grids[1]}."
+                    f"model='input' needs inputs that hold a field of the outputs' shape, found {grids[0]} and "
+                    f"{grids[1]}."
                 )
-            start = Start() if self.model == "input" else Start(mean=xp.mean(outputs, axis=0))
+            start = (
+                Start(values=int(outputs.shape[1])) if self.model == "input" else Start(mean=xp.mean(outputs, axis=0))
+            )
         else:
             return Start.fitted(self.model, (inputs, outputs), grids, seed, together)
+        start = start.symmetric(scene)
         return start, start(inputs)
-
-    def _grown(
-        self, samples: Triple, layouts: list[Layout], start: Start, units: Units, seed: int, together: int, judge: Any
-    ) -> FittedStages:
-        xp = place_of(samples.outputs).xp
-        wanted = Wanted(
-            check_count(self.n_stages, "n_stages"),
-            check_count(self.n_features, "n_features"),
-            check_count(self.n_members, "n_members"),
-            self.channels,
-            seed,
-            start.mean is None and start.model is None,
-            Terms(tuple(self.terms), units) if len(self.terms) else None,
-            bool(self.adaptable),
-        )
-        rows = held_out(int(samples.inputs.shape[0]), seed, together)
-        inside: Judge | None = None if judge is None else _judged(judge, start, units, layouts[0])
-        grown = fit_stages(samples, layouts, self._scene(layouts[0], seed), wanted, rows, inside)
-        held = Triple(*(taken(part, rows[1]) for part in samples))
-        report = grown.report(start.name, relative_error(held.fields, held.outputs), len(rows[1]))
-        return FittedStages(
-            start,
-            grown.chains,
-            units,
-            float(xp.sqrt(xp.mean(samples.outputs**2))),
-            (float(xp.min(samples.inputs)), float(xp.max(samples.inputs))),
-            int(samples.inputs.shape[0]),
-            report,
-            {},
-            grown.sums,
-        )
 
     def _scene(self, layout: Layout, seed: int) -> Callable[[Layout], Scene]:
         """Where stages work, whatever the ends of the axes."""
-        if self.symmetry is None:
+        symmetry = check_kind(self.symmetry, "symmetry", Symmetry)
+        if symmetry is None:
             return Scene
-        group = self.symmetry.bind(layout.input_grid, layout.output_grid)
-        counts = (self.symmetry.n_fit, self.symmetry.n_predict)
+        group = symmetry.bind(layout.input_grid, layout.output_grid)
+        counts = (symmetry.n_fit, symmetry.n_predict)
         fitted, averaged = (group.subset(count, seed) for count in counts)
         return lambda here: Scene(here, group, fitted, averaged)
 
@@ -311,8 +301,24 @@ def _ends(layout: Layout, boundary: Any, inputs: Array, outputs: Array) -> list[
     return [given_ends(layout, boundary, inputs, outputs)]
 
 
-def _units(inputs: Array, outputs: Array, evolution: bool) -> Units:
-    """Powers of two by which fields have a size of about 1; one for both where inputs and outputs are of one kind."""
+def _record(grown: Grown, samples: Triple, start: Start, units: Units, left_out: list[int]) -> FittedStages:
+    xp = place_of(samples.outputs).xp
+    held = Triple(*(taken(part, left_out) for part in samples))
+    return FittedStages(
+        start,
+        grown.chains,
+        units,
+        float(xp.sqrt(xp.mean(samples.outputs**2))),
+        (float(xp.min(samples.inputs)), float(xp.max(samples.inputs))),
+        int(samples.inputs.shape[0]),
+        grown.report(start.name, relative_error(held.fields, held.outputs), len(left_out)),
+        {},
+        grown.sums,
+    )
+
+
+def _units(inputs: Array, outputs: Array, evolves: bool) -> Units:
+    """Powers of two by which fields have a size of about 1; one for both where they are states of one flow."""
 
     def unit(fields: Array) -> float:
         xp = place_of(fields).xp
@@ -321,19 +327,4 @@ def _units(inputs: Array, outputs: Array, evolution: bool) -> Units:
         return math.ldexp(1.0, math.frexp(size)[1] - 1)
 
     of_outputs = unit(outputs)
-    return Units(of_outputs if evolution else unit(inputs), of_outputs)
-
-
-def _judged(judge: Any, start: Start, units: Units, layout: Layout) -> Judge:
-    """The judge of a user's step as one of chains."""
-
-    def error(chain: Chain, few: bool) -> float:
-        def step(states: Array) -> Array:
-            place: Place = place_of(states)
-            flat = place.xp.reshape(states, (states.shape[0], -1))
-            found = chain(flat / units.inputs, start(flat) / units.outputs) * units.outputs
-            return place.xp.reshape(found, (states.shape[0], *layout.output_grid))
-
-        return float(judge(step, few))
-
-    return error
+    return Units(of_outputs if evolves else unit(inputs), of_outputs)

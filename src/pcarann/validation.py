@@ -121,6 +121,14 @@ def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> Any:
     return value
 
 
+def check_kind(value: Any, name: str, kind: type) -> Any:
+    """Return None or an object of a kind."""
+    if value is not None and not isinstance(value, kind):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise ValueError(f"{name} must be None or {article} {kind.__name__}, got {value!r}.")
+    return value
+
+
 def check_weights(value: Any, name: str, grid: tuple[int, ...], place: Place) -> Array | None:
     """Return quadrature weights as a (values,) vector; None stays None."""
     if value is None:

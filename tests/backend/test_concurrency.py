@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from pcarann.backend.arrays import place_of
@@ -24,3 +25,9 @@ def test_overlapping_limits_on_linear_algebra_are_lifted_by_the_last():
     assert set(threads()) == {1}
     second.__exit__(None, None, None)
     assert threads() == before
+
+
+def test_what_the_caller_has_set_for_itself_holds_in_its_threads():
+    with np.errstate(over="raise"):
+        found = list(concurrently(lambda _: np.geterr()["over"], range(4), place=place_of(np.empty(0)), bytes_each=1))
+    assert found == ["raise"] * 4

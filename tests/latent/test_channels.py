@@ -155,3 +155,15 @@ def test_channels_are_not_smoothed_into_each_other(three):
 def test_channels_belong_to_the_fit_and_not_to_the_parameter(three):
     model = PCARaNN(**FEW).fit(*three).set_params(fields__channels=True)
     assert model.sensitivity_.channels is None
+
+
+def test_a_number_in_the_form_of_a_field_is_expected_to_have_one_mode():
+    rng = np.random.default_rng(0)
+    fields = np.stack([rng.normal(size=(30, 8)), np.repeat(rng.normal(size=(30, 1)), 8, axis=1)], axis=1)
+    told = []
+    pca, _ = fit_channels(2, fields.reshape(30, 16), 5, grid=(2, 8), name="inputs", complain=told.append)
+    assert (channel_sizes(pca), told) == ([5, 1], [])
+    rough = fields.reshape(30, 16).copy()
+    rough[:, 12:] *= 2  # of rank 1 as well, but a field
+    fit_channels(2, rough, 5, grid=(2, 8), name="inputs", complain=told.append)
+    assert len(told) == 1

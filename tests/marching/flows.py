@@ -25,7 +25,7 @@ def steered(n, *, seed=0, times=8, steady=False):
 
 
 def bistable(n, *, seed=0, times=11, points=32):
-    """FitzHugh–Nagumo, uₜ = u_xx / 2 + u − u³/3 − v, vₜ = 0.08 (u + 0.7 − 0.8 v), on a circle, (n, times, 2, points)."""
+    """FitzHugh–Nagumo, uₜ = u_xx / 2 + u − u³/3 − v, vₜ = 0.08 (u + 0.7 − 0.8 v), on a circle: (n, times, 2, x)."""
     rng = np.random.default_rng(seed)
     x, k = 20 * np.arange(points) / points, np.arange(1, 5)
     waves = np.concatenate([np.cos(2 * np.pi * np.outer(k, x) / 20), np.sin(2 * np.pi * np.outer(k, x) / 20)])

@@ -1,12 +1,13 @@
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from flows import waves
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from conftest import rewritten
-from flows import waves
 from pcarann import Marching, ModelFileError, PCARaNN, load
 from pcarann.metrics import coverage, relative_l2
 
@@ -52,8 +53,6 @@ def test_the_step_is_learned_from_all_pairs_of_neighbours(fitted):
 
 
 def test_mean_and_spread_are_those_of_the_members_own_trajectories(fitted):
-    from dataclasses import replace
-
     ensemble = fitted.model_.ensemble_
     trajectories = []
     for member in ensemble.members:
@@ -330,6 +329,19 @@ def test_a_saved_model_comes_back_and_goes_on(tmp_path, calibrated):
         again.partial_fit(*TEST).predict(TEST[0]), model.partial_fit(*TEST).predict(TEST[0]), rtol=0, atol=1e-9
     )
     assert clone(again).fit(*TRAIN).predict(TEST[0]).shape == TEST[1].shape
+
+
+def test_a_file_keeps_the_report_even_of_a_roll_out_that_was_lost(tmp_path):
+    model = Marching(STEP).fit(*TRAIN)
+    found = model.rollout_report_
+    assert found.trajectories == 8
+    lost = replace(found, upper=(*found.upper[:-1], np.inf), tried=(*found.tried, ("ridge=7", np.inf)))
+    model.marched_ = replace(model.marched_, report=lost)
+    model.save(tmp_path / "m")
+    again = load(tmp_path / "m")
+    assert again.rollout_report_ == lost
+    assert again.fit_seconds_ == model.fit_seconds_
+    assert again.choose is True
 
 
 def test_an_unfitted_model_is_not_saved(tmp_path):

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 from pcarann.backend.arrays import Array, Place
@@ -33,9 +34,11 @@ def concurrently(
     """
     listed = list(items)
     most = max(1, _WORKING_BYTES // bytes_each)
+    contexts = [copy_context() for _ in listed]
     if place.by_numpy and min(_cores(), most, len(listed)) > 1:
         with single_threaded(place), ThreadPoolExecutor(min(_cores(), most, len(listed))) as pool:
-            yield from pool.map(function, listed)
+            # What the caller has set for itself, such as np.errstate, holds in its threads too.
+            yield from pool.map(lambda context, item: context.run(function, item), contexts, listed)
     else:
         yield from map(function, listed)
 

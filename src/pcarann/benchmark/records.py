@@ -55,12 +55,12 @@ def write_record(folder: Path, record: Record, fields: Fields | None = None) -> 
 def record_name(record: Record) -> str:
     """Name a record by what was run, and where."""
     what = record.get("variant") or record.get("method") or record["kind"]
-    if record["kind"] == "best":
+    if record["kind"] in ("best", "stages"):
         seed, size, noise = f"seed{record['seeds']['data']}", f"n{record['n_train']}", f"noise{record['noise']:g}"
         details = (seed, record["change"], size, noise)
         left_out = (None, None, f"n{record['sizes'][0]}", "noise0")
         told = [part for part, usual in zip(details, left_out, strict=True) if part and part != usual]
-        what = "-".join(["best", *map(_plain, told)])
+        what = "-".join([record["kind"], *map(_plain, told)])
     if record.get("way", "best") != "best":
         what += f"-{record['way']}"
     if record["kind"] == "rough":
@@ -109,10 +109,10 @@ def seconds_of(run: Record) -> float:
 
 
 def best_runs(
-    records: Iterable[Record], problem: str, *, change: str | None = None, noise: float = 0.0
+    records: Iterable[Record], problem: str, *, kind: str = "best", change: str | None = None, noise: float = 0.0
 ) -> list[Record]:
-    """Runs of a problem's best model, or of one with a change, on all its training samples."""
-    runs = select(records, kind="best", problem=problem, change=change, noise=noise)
+    """Runs of a problem's best model or stages, or of one with a change, on all its training samples."""
+    runs = select(records, kind=kind, problem=problem, change=change, noise=noise)
     return [run for run in runs if run["n_train"] == run["sizes"][0]]
 
 

@@ -24,6 +24,7 @@ from pcarann.cli.options import (
     number_or_pair,
 )
 from pcarann.cli.output import busy, say, show
+from pcarann.cli.stages import stage_facts, stage_options, staged_or_none
 from pcarann.cli.targets import Target, target_option
 from pcarann.files import atomic_writer
 
@@ -54,6 +55,7 @@ _SUCCESS = ("Optimization terminated successfully", "The loss is zero at the sta
 @click.option(
     "--channels", "fields__channels", is_flag=True, help="The first axis of an input counts channels: a PCA for each."
 )
+@stage_options
 @click.option(
     "--march", is_flag=True, help="DATA are trajectories, (samples, times, *grid): learn one step of the flow."
 )
@@ -78,11 +80,16 @@ def fit(data: Source, target: Target, march: bool, auto: bool, as_json: bool, **
 
     budget = parameters.pop("budget")
     marching = _marching_options(march, auto, {name: parameters.pop(name) for name in ("step", "first")})
+    stages = staged_or_none(parameters)
+    if stages is not None and auto:
+        raise click.UsageError("--auto tries stages by itself: it does not go with --stages.")
     target.check(MODEL, data.files())
     a, u = data.pair()
     if auto:
         own = {name: parameters[name] for name in ("random_state", "device")}
         model: Any = automatic(a, u, budget=budget, verbose=True, **own)
+    elif stages is not None:
+        model = _marched(stages, marching).fit(a, u) if march else stages.fit(a, u)
     else:
         given = {name: value for name, value in parameters.items() if value is not None}
         if "scales__ridge" in given and given["scales"] != "refined":
@@ -94,6 +101,8 @@ def fit(data: Source, target: Target, march: bool, auto: bool, as_json: bool, **
     facts = {**model_facts(model), "file": str(target.path)}
     if (report := getattr(model, "fit_report_", None)) is not None:
         say(str(report), alarming=report.useless)
+    if stages is not None:
+        say(str((model.model_ if march else model).stages_))
     if march:
         say(str(model.rollout_report_), alarming=model.rollout_report_.warning is not None)
     if auto:
@@ -263,7 +272,7 @@ def model_facts(model: Any) -> dict[str, Any]:
     if hasattr(model, "marched_"):
         return _flow_facts(model)
     if hasattr(model, "stages_"):
-        return _stages_facts(model)
+        return stage_facts(model)
     fitted = model.fitted_
     first, kernel = fitted.ensemble.members[0], isinstance(fitted.feature_map, KernelMap)
     facts: dict[str, Any] = {
@@ -298,26 +307,6 @@ def model_facts(model: Any) -> dict[str, Any]:
     if (report := getattr(model, "fit_report_", None)) is not None:
         facts |= {"validation_error": float(report.relative_error), "validation_r2": float(report.r2)}
     return facts
-
-
-def _stages_facts(model: Any) -> dict[str, Any]:
-    """What a user wants to know of stages."""
-    fitted, report = model.fitted_, model.stages_
-    facts = {
-        "input_grid": list(fitted.layout.input_grid),
-        "output_grid": list(fitted.layout.output_grid),
-        "space": [f"{axis} {end}" for axis, end in zip(fitted.layout.space, fitted.layout.boundaries, strict=True)],
-        "start": report.start,
-        "stages": len(report.steps),
-        "features": model.n_features,
-        "members": fitted.members,
-        "training_samples": fitted.samples,
-        "calibration_samples": fitted.calibration.n_samples if fitted.calibration else 0,
-        "calibration_stale": fitted.stale,
-        "fit_seconds": model.fit_seconds_.get("total", 0.0),
-        "validation_error": _finite(report.steps[-1].error if report.steps else report.begun),
-    }
-    return facts if model.symmetry is None else facts | {"symmetry": repr(model.symmetry)}
 
 
 def _flow_facts(model: Any) -> dict[str, Any]:

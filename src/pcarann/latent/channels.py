@@ -32,8 +32,8 @@ def fit_channels(
 ) -> tuple[PCA, Array]:
     """Fit a PCA to each of so many equal parts of (samples, values) fields; `n_components` counts for each part.
 
-    Options are those of `fit_pca`. Of a channel that is a number in the form of a field nobody expects many modes: that
-    it has one is no complaint.
+    Options are those of `fit_pca`. Of a channel that is a number in the form of a field, another in each sample, nobody
+    expects many modes: that it has one is no complaint.
     """
     if channels == 1:
         return fit_pca(fields, n_components, grid=grid, weights=weights, **options)
@@ -43,7 +43,8 @@ def fit_channels(
     pcas, latents, parts = [], [], latent_parts([size] * channels)
     for part in parts:
         mine = None if weights is None else weights[part]
-        said = {"complain": _nobody} if is_constant(fields[:, part]) else {}
+        number = is_constant(fields[:, part]) and not is_constant(fields[:, part].T)
+        said = {"complain": _nobody} if number else {}
         pca, codes = fit_pca(fields[:, part], n_components, grid=(size,), weights=mine, **options | said)
         pcas.append(pca)
         latents.append(codes)

@@ -93,8 +93,9 @@ class Marching(Surrogate):
             if not isinstance(self.choose, bool | np.bool_):
                 raise ValueError(f"choose must be True or False, got {self.choose!r}.")
             begun = time.perf_counter()
-            whole = Trajectories.of(X, y, controls, step=self.step, first=self.first)
             model: Any = clone(self.model) if self.model is not None else PCARaNN()
+            device = getattr(model, "device", None)
+            whole = Trajectories.of(X, y, controls, step=self.step, first=self.first, device=device)
             if whole.controls is not None and isinstance(model, PCARaNN):
                 reading_channels(model)
             model, report = learned(model, whole, chosen=bool(self.choose))
@@ -225,7 +226,8 @@ class Marching(Surrogate):
             model = copy(marched.model)
             if not hasattr(model, "partial_fit"):
                 raise ValueError(f"{type(model).__name__} has no partial_fit: a flow of it cannot adapt.")
-            new = Trajectories.of(X, y, controls, step=marched.step, first=self.first, wanted=marched.n_controls)
+            wanted, device = marched.n_controls, getattr(model, "device", None)
+            new = Trajectories.of(X, y, controls, step=marched.step, first=self.first, wanted=wanted, device=device)
             self._marched = replace(marched, model=model.partial_fit(*new.pairs()))
         return self
 
@@ -247,6 +249,8 @@ class Marching(Surrogate):
 
     def _described(self) -> tuple[Document, Tensors]:
         marched = self.marched_
+        if not hasattr(marched.model, "description"):
+            raise ValueError(f"A flow of {type(marched.model).__name__} cannot be saved: its step has no file format.")
         document, tensors = marched.model.description()
         return document | {"marching": marched.described(self, tensors)}, tensors
 

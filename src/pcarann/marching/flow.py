@@ -168,5 +168,7 @@ class Flow:
                 xp.reshape(std, flat),
                 None if beyond is None else xp.reshape(beyond, flat),
             )
-        if said := watch.said():
+        with np.errstate(over="ignore", invalid="ignore"):
+            said = watch.said()
+        if said:
             warn_user(said)

@@ -44,9 +44,12 @@ class Judge:
 
     def mean(self, state: StepState) -> Array:
         """The mean roll-out of a state, (samples, window, values), in the user's units, where the trajectories are."""
-        flow = Flow(state, self.held.step, self.held.window)
-        mean, _ = flow.mean_and_std(self._departure(state.place))
-        return place_of(self.held.fields).put(state.handed(mean))
+        flow, departure = Flow(state, self.held.step, self.held.window), self._departure(state.place)
+        place = place_of(self.held.fields)
+        mean = place.empty(*self._truth().shape)
+        for rows in flow.parts(len(departure)):
+            mean[rows, :, :] = place.put(state.handed(flow.mean_and_std(departure.part(rows))[0]))
+        return mean
 
     def error(self, found: Array) -> float:
         """The error of (samples, window, values) roll-outs."""

@@ -38,10 +38,23 @@ class Trajectories:
     """(samples, times − step, p)"""
 
     @classmethod
-    def of(cls, X: Any, y: Any, controls: Any, *, step: Any, first: Any, wanted: int | None = None) -> Trajectories:
-        """Trajectories X, then y, or a refusal; `wanted` controls are known after a fit."""
+    def of(
+        cls,
+        X: Any,
+        y: Any,
+        controls: Any,
+        *,
+        step: Any,
+        first: Any,
+        wanted: int | None = None,
+        device: str | None = None,
+    ) -> Trajectories:
+        """Trajectories X, then y, where a model on that device computes, or a refusal.
+
+        `wanted` controls are known after a fit.
+        """
         step = check_count(step, "step")
-        place = place_of(X)
+        place = place_of(X, device).computing
         X, y = (snapshots_of(part, name, place) for part, name in ((X, "X"), (y, "y")))
         if X.shape[2:] != y.shape[2:] or X.shape[0] != y.shape[0]:
             raise ValueError(

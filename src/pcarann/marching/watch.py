@@ -107,7 +107,7 @@ class Watch:
         if not self._left[t]:
             return None
         return (
-            f"{where} {self._left[t]} of {self._samples} samples are outside the range of the training data, at most "
+            f"{where}, {self._left[t]} of {self._samples} samples lie outside the range of the training data, at most "
             f"{self._worst[t]:.3g} times as large as its largest snapshot."
         )
 

@@ -55,9 +55,9 @@ class Bands:
         """Modes that a sample gives to every band, so that no band has many more than `most` rows."""
         return [min(len(modes), -(-most // samples)) for modes in self.modes]
 
-    def chosen(self, rows: range, taken: Sequence[int]) -> Index:
+    def chosen(self, numbers: Index, taken: Sequence[int]) -> Index:
         """(samples, modes taken), band after band: the modes that the samples with these numbers give, in turn."""
-        numbers = np.arange(rows.start, rows.stop)[:, None]
+        numbers = numbers[:, None]
         parts = zip(self.modes, taken, strict=True)
         return np.concatenate([modes[(numbers * n + np.arange(n)) % len(modes)] for modes, n in parts], axis=1)
 
@@ -91,8 +91,11 @@ class Sums:
         shapes = (bands, features, features), (bands, features, columns)
         return cls(*(place.xp.zeros(shape, dtype=kind, device=place.device) for shape in shapes))
 
-    def add(self, rows: Array, left: Array, taken: Sequence[int], modes: Sequence[int]) -> None:
-        """Add (samples, modes taken, features) and (samples, modes taken, columns), band after band, in place."""
+    def add(self, rows: Array, left: Array, taken: Sequence[int], counts: Sequence[float]) -> None:
+        """Add (samples, modes taken, features) and (samples, modes taken, columns), band after band, in place.
+
+        The modes taken of a band count for so many.
+        """
         place = place_of(rows)
         xp = place.xp
         ends = np.cumsum([0, *taken])
@@ -101,9 +104,9 @@ class Sums:
             part = slice(int(ends[band]), int(ends[band + 1]))
             here = xp.reshape(rows[:, part, :], (-1, rows.shape[-1]))
             adjoint = (xp.conj(here) if self.gram.dtype != xp.float64 else here).T
-            counts = modes[band] / taken[band]
-            self.gram[band, ...] += counts * (adjoint @ here)
-            self.moment[band, ...] += counts * (adjoint @ xp.reshape(left[:, part, :], (-1, left.shape[-1])))
+            each = counts[band] / taken[band]
+            self.gram[band, ...] += each * (adjoint @ here)
+            self.moment[band, ...] += each * (adjoint @ xp.reshape(left[:, part, :], (-1, left.shape[-1])))
 
         size = int(rows.shape[-1]) ** 2 * 32
         for _ in concurrently(added, range(len(taken)), place=place, bytes_each=size):

@@ -41,7 +41,8 @@ class Channels:
     reach : 0, 1 or 2
         How far features look: at channels alone, at their slopes too, at both of Gaussian means as well.
     singles : int
-        Wavenumbers along each axis that have weights of their own; further on bands share them.
+        Wavenumbers along each axis that have weights of their own; further on bands share them. 0 is one band for
+        all.
     gain : float
         Root mean square of the arguments of tanh.
     """

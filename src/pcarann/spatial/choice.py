@@ -65,6 +65,8 @@ def settle(layouts: Sequence[Layout], channels: Channels | None, tried: Tried) -
             for name, options in change:
                 if not offer(name, best.layout, replace(best.channels, **options)):
                     break
+        if best.channels.smoothed is not None:  # it may have been of use only while others were missing
+            offer("nothing smoothed", best.layout, replace(best.channels, smoothed=None))
     return replace(best, trials=tuple(trials))
 
 
@@ -79,10 +81,10 @@ def _changes(settled: Settled) -> list[Changes]:
     more: Changes = [(f"{n} single wavenumbers", {"singles": n}) for n in (8, 16, 32, 64) if n > singles]
     fewer: Changes = [(f"{n} single wavenumbers", {"singles": n}) for n in (8, 4) if n < singles]
     return [
+        *([(f"reach {n}", {"reach": n})] for n in (0, 1, 2) if n != reach),
         [("smoothed", {"smoothed": math.inf})],
         [("smoothed nearby", {"smoothed": 0.05})],
         more,
         fewer,
-        [(f"reach {n}", {"reach": n}) for n in (1, 0) if n < reach],
-        [(f"reach {n}", {"reach": n}) for n in (2,) if n > reach],
+        [("gain 1", {"gain": 1.0})],
     ]

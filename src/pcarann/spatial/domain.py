@@ -114,9 +114,13 @@ class Domain:
     def bands(self, singles: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The number of the band to which every mode belongs; so many wavenumbers of each axis stand alone.
 
+        None alone means one band for all.
+
         >>> Domain((Axis(12, "free"),)).bands(4)
         array([0, 1, 2, 3, 4, 4, 4, 5, 5, 5, 6, 6])
         """
+        if singles == 0:
+            return np.zeros(math.prod(self.modes), dtype=np.int64)
         growth = _GROWTH
         while True:
             labels = np.zeros((), dtype=np.int64)

@@ -33,8 +33,9 @@ def possible_ends(layout: Layout, inputs: Array, outputs: Array) -> list[Layout]
 def given_ends(layout: Layout, boundary: Any, inputs: Array, outputs: Array) -> Layout:
     """The layout with the ends that a user gave, one for all axes or one for each; or a refusal."""
     kinds = get_args(Boundary)
-    wanted: Sequence[Any] = (boundary,) * len(layout.space) if isinstance(boundary, str) else tuple(boundary)
-    if len(wanted) != len(layout.space) or not set(wanted) <= set(kinds):
+    listed = tuple(boundary) if isinstance(boundary, Sequence) else ()
+    wanted: Sequence[Any] = (boundary,) * len(layout.space) if isinstance(boundary, str) else listed
+    if len(wanted) != len(layout.space) or not all(kind in kinds for kind in wanted):
         raise ValueError(
             f"boundary must be one of {', '.join(map(repr, kinds))}, or one of them for each of the "
             f"{len(layout.space)} axes of space, got {boundary!r}."
@@ -79,11 +80,15 @@ def _repeats(layout: Layout, inputs: Array, outputs: Array, axis: int) -> bool:
 
 
 def _measured(layout: Layout, flat: Array, grid: tuple[int, ...], axis: int) -> tuple[float, float, float]:
-    """The size of the fields, of their values at the ends, and the jump from end to end in jumps between neighbours."""
+    """The size of the fields, of their values at the ends, and the jump from end to end in jumps between neighbours.
+
+    Sizes are in units of the largest value, whose square may be no number.
+    """
     fields = layout.ends(flat, grid, axis)
     if fields is None:
         return 1.0, 1.0, 0.0
     xp = place_of(flat).xp
+    fields = fields / (float(xp.max(xp.abs(fields))) or 1.0)
     size = float(xp.sqrt(xp.mean(fields**2))) or 1.0
     ends = max(float(xp.max(xp.abs(fields[:, i, :]))) for i in (0, -1))
     inner = float(xp.sqrt(xp.mean((fields[:, 1:, :] - fields[:, :-1, :]) ** 2)))

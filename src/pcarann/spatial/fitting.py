@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from pcarann.backend.arrays import place_of, taken
+from pcarann.backend.arrays import Array, place_of, taken
 from pcarann.backend.random import permutation, spread
+from pcarann.latent.units import Units
 from pcarann.spatial.bands import Sums
 from pcarann.spatial.chain import Chain, HeldOut, Judged, Known, Plan, Step, grown, relative_error
 from pcarann.spatial.channels import Channels, Sight
@@ -19,12 +21,13 @@ from pcarann.spatial.choice import Settled, settle
 from pcarann.spatial.layout import Layout
 from pcarann.spatial.report import StagesReport
 from pcarann.spatial.stage import Scene, Triple
+from pcarann.spatial.start import Start
 from pcarann.spatial.terms import Terms
 
-__all__ = ["Grown", "Judge", "Wanted", "fit_stages", "held_out"]
+__all__ = ["Grown", "Judge", "Wanted", "fit_stages", "held_out", "judge_of_chains"]
 
-Judge = Callable[[Chain, bool], float]
-"""The error of a chain; a rough one, of few roll-outs, if asked"""
+Judge = Callable[[Chain], float]
+"""The error of a chain, of roll-outs for example"""
 
 _RIDGES = tuple(10.0**-n for n in range(1, 13))
 _JUDGED_RIDGES = tuple(10.0**-n for n in range(4, 15))
@@ -32,6 +35,7 @@ _TRIED_RIDGES = tuple(10.0**-n for n in range(2, 13, 2))
 _LEAST_GAIN = 0.01
 _TRIED = (320, 96, 48, 2)  # samples, samples held out, features and stages of a trial
 _TRIED_VALUES = 1 << 21  # of all fields of a trial, so that those of large grids are not dearer
+_AVERAGED = 4  # copies while ridges are chosen, which more would hardly change
 _STREAM = (-26,)
 
 
@@ -94,7 +98,7 @@ def fit_stages(
                 see,
                 plan,
                 samples,
-                Judged(lambda chain: judge(chain, False), _JUDGED_RIDGES, _LEAST_GAIN),
+                Judged(judge, _JUDGED_RIDGES, _LEAST_GAIN),
                 most=most,
                 member=i,
             )
@@ -102,8 +106,8 @@ def fit_stages(
         ]
         steps = ends[0][1]
     else:
-        alone = replace(here, fitted=(0,), averaged=(0,))  # ridges hardly depend on copies, time does
-        steps = grown(alone, see, plan, parts[0], HeldOut(parts[1], _RIDGES, _LEAST_GAIN), most=most)[1]
+        fewer = replace(here, averaged=here.averaged[:_AVERAGED])
+        steps = grown(fewer, see, plan, parts[0], HeldOut(parts[1], _RIDGES, _LEAST_GAIN), most=most)[1]
         ridges = [step.ridge for step in steps]
         ends = [
             grown(here, see, plan, samples, Known(iter(ridges)), most=len(ridges), member=i)
@@ -111,6 +115,21 @@ def fit_stages(
         ]
     sums = tuple(last for _, _, last in ends if last is not None) if wanted.keep_sums else ()
     return Grown(tuple(chain for chain, _, _ in ends), settled, tuple(steps), sums)
+
+
+def judge_of_chains(judge: Callable[..., Any], start: Start, units: Units, layout: Layout) -> Judge:
+    """The judge of a user's step, a function of states in the user's units, as one of chains."""
+
+    def error(chain: Chain) -> float:
+        def step(states: Array) -> Array:
+            xp = place_of(states).xp
+            flat = xp.reshape(states, (states.shape[0], -1))
+            found = chain(flat / units.inputs, start(flat) / units.outputs) * units.outputs
+            return xp.reshape(found, (states.shape[0], *layout.output_grid))
+
+        return float(judge(step))
+
+    return error
 
 
 class _Sights:

@@ -9,9 +9,12 @@ that point.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
+
+import numpy as np
 
 from pcarann.backend.arrays import Array, place_of
 from pcarann.spatial.axis import Axis, Boundary
@@ -73,8 +76,8 @@ class Layout:
 
     @property
     def is_evolution(self) -> bool:
-        """Whether inputs and outputs are of one shape, as two states of a flow are"""
-        return self.input_grid == self.output_grid
+        """Whether inputs hold a field of the outputs' shape, alone or as the first of several: a state of a flow"""
+        return self.output_grid in (self.input_grid, self.input_grid[1:])
 
     def inputs(self, flat: Array) -> Array:
         """(samples, values) inputs as (samples, *space, components), repeated along axes that they lack."""
@@ -143,9 +146,10 @@ def _shared(input_grid: tuple[int, ...], output_grid: tuple[int, ...], axis: int
 def _given(axes: Sequence[int], input_grid: tuple[int, ...], output_grid: tuple[int, ...]) -> tuple[int, ...]:
     """Axes that a user gave, counted from the last, or a refusal."""
     count = len(output_grid)
-    if not axes or not all(isinstance(i, int) and -count <= i < count for i in axes):
+    listed = tuple(axes) if isinstance(axes, Iterable) else ()
+    if not listed or not all(_is_axis(i, count) for i in listed):
         raise ValueError(f"axes must be numbers of axes of the outputs, which have {count}, got {axes!r}.")
-    space = tuple(sorted({i if i < 0 else i - count for i in axes}))
+    space = tuple(sorted({int(i) if i < 0 else int(i) - count for i in listed}))
     for i in space:
         if _size(input_grid, i) not in (1, output_grid[i]):
             raise ValueError(
@@ -155,6 +159,11 @@ def _given(axes: Sequence[int], input_grid: tuple[int, ...], output_grid: tuple[
         if output_grid[i] < 4:
             raise ValueError(f"Axis {i} is to be space, but the outputs have only {output_grid[i]} points on it.")
     return space
+
+
+def _is_axis(number: Any, count: int) -> bool:
+    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+    return whole and bool(-count <= number < count)
 
 
 def _nothing_shared(input_grid: tuple[int, ...], output_grid: tuple[int, ...]) -> str:

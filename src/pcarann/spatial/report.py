@@ -32,7 +32,7 @@ class StagesReport:
         axes = ", ".join(f"{axis} {kind}" for axis, kind in zip(layout.space, layout.boundaries, strict=True))
         lines = [
             f"axes of space: {axes}",
-            f"channels: products {seen.products}, smoothed {seen.smoothed}, reach {seen.reach}, singles {seen.singles}",
+            f"channels: {', '.join(f'{name} {value}' for name, value in vars(seen).items())}",
             *(f"  tried {trial.name}: {trial.error:.3g}" for trial in self.settled.trials),
             f"start: {self.start}, error {self.begun:.3g} on {self.held_out} samples held out",
         ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from pcarann.symmetry.group import Group
 
 __all__ = ["Scene", "Stage", "Triple", "corrections", "sample_weights", "summed"]
 
+Index = np.ndarray[Any, np.dtype[np.int64]]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -112,34 +113,48 @@ def summed(scene: Scene, features: Features, bands: Bands, samples: Triple) -> S
     place, layout = place_of(samples.fields), scene.layout
     xp = place.xp
     n = int(samples.fields.shape[0])
-    copies = scene.fitted[: max(1, -(-_ROWS * features.count // (2 * n)))]
-    taken = bands.taken(n * len(copies), _ROWS * features.count)
+    copies = min(len(scene.fitted), -(-_ROWS * features.count // (2 * n)))
+    taken = bands.taken(n * copies, _ROWS * features.count)
     weights = sample_weights(samples.outputs)
 
-    def gathered(item: tuple[int, slice]) -> tuple[Array, Array]:
-        copy, rows = item
-        element = copies[copy]
-        a = layout.inputs(scene.moved_inputs(samples.inputs[rows, :], element))
-        u, y = (layout.outputs(scene.moved_outputs(part[rows, :], element)) for part in samples[1:])
-        chosen = bands.chosen(range(copy * n + rows.start, copy * n + rows.stop), taken)
+    def gathered(item: tuple[int, Index]) -> tuple[Array, Array]:
+        which, numbers = item
+        rows, element = xp.asarray(numbers, device=place.device), scene.fitted[which]
+        inputs, fields, outputs = (xp.take(part, rows, axis=0) for part in samples)
+        a = layout.inputs(scene.moved_inputs(inputs, element))
+        u, y = (layout.outputs(scene.moved_outputs(part, element)) for part in (fields, outputs))
+        chosen = bands.chosen(numbers * copies + (which - numbers) % len(scene.fitted), taken)
         chosen += len(bands.labels) * np.arange(len(chosen))[:, None]
         index = xp.asarray(chosen.reshape(-1), device=place.device)
         parts = (layout.domain.forward(part) for part in (features(a, u), y - u))
-        shape = (*chosen.shape, -1)
-        found = (xp.reshape(xp.take(_rows_of(part), index, axis=0), shape) for part in parts)
-        left, right = (part * weights[rows, None, None] for part in found)
+        found = (xp.reshape(xp.take(_rows_of(part), index, axis=0), (*chosen.shape, -1)) for part in parts)
+        left, right = (part * xp.take(weights, rows)[:, None, None] for part in found)
         return left, right
 
     sums = Sums.none(bands.count, features.count, layout.n_outputs, place, layout.domain.is_complex)
-    modes = [len(one) for one in bands.modes]
+    counts = [len(one) / copies for one in bands.modes]  # a sample counts once, whatever the copies
     size = _block(layout, features, place)
-    items = [(copy, rows) for copy in range(len(copies)) for rows in cuts(n, size)]
+    items = [
+        (which, numbers[part])
+        for which, numbers in enumerate(_shares(n, len(scene.fitted), copies))
+        for part in cuts(len(numbers), size)
+    ]
     bytes_each = sum(taken) * features.count * (16 if layout.domain.is_complex else 8) * size
     for some in cuts(len(items), max(1, _GATHERED // bytes_each)):
         parts = list(_each(gathered, items[some], layout, features, place))
         rows, left = (xp.concat([part[side] for part in parts], axis=0) for side in (0, 1))
-        sums.add(rows, left, taken, modes)
+        sums.add(rows, left, taken, counts)
     return sums
+
+
+def _shares(samples: int, elements: int, copies: int) -> list[Index]:
+    """The samples that each element moves, so that every sample has so many copies and every element its share.
+
+    >>> [share.tolist() for share in _shares(4, 4, 2)]
+    [[0, 3], [0, 1], [1, 2], [2, 3]]
+    """
+    numbers = np.arange(samples)
+    return [numbers[(which - numbers) % elements < copies] for which in range(elements)]
 
 
 def sample_weights(outputs: Array) -> Array:

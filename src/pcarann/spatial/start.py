@@ -7,14 +7,15 @@ they see predictions for samples that a fit to four fifths of the others was ask
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sklearn.base import clone
 
-from pcarann.backend.arrays import Array, Place, place_of, taken
+from pcarann.backend.arrays import Array, Place, largest, place_of, taken
 from pcarann.backend.random import permutation
 from pcarann.spatial.chain import relative_error
+from pcarann.spatial.stage import Scene
 
 __all__ = ["FOLDS", "Start"]
 
@@ -31,6 +32,8 @@ class Start:
     model: Any = None
     """A fitted surrogate; without it and a mean, the input"""
     input_grid: tuple[int, ...] = ()
+    values: int | None = None
+    """Of a state, where inputs hold more than that"""
 
     @property
     def name(self) -> str:
@@ -44,17 +47,32 @@ class Start:
             shaped = place.xp.reshape(inputs, (inputs.shape[0], *self.input_grid))
             return _flat(self.model.predict(shaped), place)
         if self.mean is None:
-            return inputs
+            return inputs[:, : self.values]  # the state comes first, what acts on it behind it
         return place.xp.broadcast_to(self.mean, (inputs.shape[0], *self.mean.shape))
+
+    @property
+    def evolves(self) -> bool:
+        """Whether it is the input, the state of a flow"""
+        return self.mean is None and self.model is None
+
+    def symmetric(self, scene: Scene) -> Start:
+        """The mean field averaged over moves, as all that is added to it; anything else as it is."""
+        if self.mean is None or scene.group is None:
+            return self
+        moved = [scene.moved_back(self.mean[None, :], element)[0, :] for element in scene.averaged]
+        return replace(self, mean=sum(moved[1:], start=moved[0]) / len(moved))
 
     @classmethod
     def simple(cls, inputs: Array, outputs: Array, evolution: bool) -> Start:
         """The mean field, or the input where it has the outputs' shape and is nearer to them."""
         xp = place_of(outputs).xp
-        mean = cls(mean=xp.mean(outputs, axis=0))
-        if evolution and relative_error(inputs, outputs) < relative_error(mean(inputs), outputs):
-            return cls()
-        return mean
+        mean, state = cls(mean=xp.mean(outputs, axis=0)), cls(values=int(outputs.shape[1]))
+        if not evolution:
+            return mean
+        sides = (state(inputs), mean(inputs), outputs)
+        unit = max(largest(side) for side in sides) or 1.0  # squares of huge and tiny values are no numbers
+        errors = [relative_error(side / unit, outputs / unit) for side in sides[:2]]
+        return state if errors[0] < errors[1] else mean
 
     @classmethod
     def fitted(
@@ -71,8 +89,9 @@ class Start:
         X, y = (xp.reshape(part, (part.shape[0], *grid)) for part, grid in zip(samples, grids, strict=True))
         groups = permutation(int(X.shape[0]) // together, seed=seed, stream=_STREAM)
         found = place.empty(*samples[1].shape)
-        for fold in range(FOLDS):
-            left_out = {group * together + i for group in groups[fold::FOLDS] for i in range(together)}
+        folds = min(FOLDS, len(groups))
+        for fold in range(folds):
+            left_out = {group * together + i for group in groups[fold::folds] for i in range(together)}
             rows = [[i for i in range(int(X.shape[0])) if (i in left_out) == inside] for inside in (False, True)]
             part = _quietly_fitted(model, taken(X, rows[0]), taken(y, rows[0]))
             index = xp.asarray(rows[1], device=place.device)

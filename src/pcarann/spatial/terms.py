@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pcarann.backend.arrays import Array, place_of
 from pcarann.latent.units import Units
@@ -17,6 +18,13 @@ class Terms:
 
     functions: tuple[Callable[[Array, Array], Array], ...]
     units: Units
+
+    @classmethod
+    def of(cls, functions: Any, units: Units) -> Terms | None:
+        """The functions that a user gave, or a refusal; None where there are none."""
+        if not isinstance(functions, Sequence) or not all(callable(function) for function in functions):
+            raise ValueError(f"terms must be a list of functions f(a, u), got {functions!r}.")
+        return cls(tuple(functions), units) if functions else None
 
     @property
     def names(self) -> list[str]:

@@ -189,7 +189,7 @@ def _start(name: str, tensors: Tensors, place: Place, model: Any, layout: Layout
             raise ValueError("its mean field does not fit its grid")
         return Start(mean=place.put(mean))
     if name == "input":
-        return Start()
+        return Start(values=math.prod(layout.output_grid))
     if model is None:
         raise ValueError("the model that its stages start from is missing")
     return Start(model=model, input_grid=layout.input_grid)

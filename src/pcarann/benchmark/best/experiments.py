@@ -18,6 +18,7 @@ import numpy as np
 from pcarann.backend.arrays import place_of
 from pcarann.baselines import ARCHITECTURES
 from pcarann.benchmark.best.models import ABLATIONS, ADAPTED, Model, best_model, estimator_of, symmetry_of
+from pcarann.benchmark.best.stages import stages_records
 from pcarann.benchmark.best.noise import NOISES, OTHERS, noisy_split, run_noisy
 from pcarann.benchmark.paper.configurations import PROBLEMS, Problem
 from pcarann.benchmark.paper.runs import (
@@ -72,7 +73,8 @@ def reproduce_best(
 
 
 def _best_records(problem: Problem, device: str | None, tell: Tell) -> Iterator[Record]:
-    """All runs of a problem's best model."""
+    """All runs of a problem's stages, then of its best latent model."""
+    yield from stages_records(problem, device, tell)
     run = partial(run_best, problem, device=device, tell=tell)
     for seed in SEEDS:
         yield run(seed=seed)

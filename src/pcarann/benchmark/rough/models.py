@@ -19,6 +19,7 @@ from pcarann.baselines.random_features import RandomFeatures
 from pcarann.benchmark.rough.cases import Case
 from pcarann.metrics import relative_l2
 from pcarann.operator import PCARaNN
+from pcarann.staged import Staged
 
 __all__ = ["METHODS", "Chosen", "available", "is_ours", "latent_model", "quietly", "rival", "stages_model"]
 
@@ -72,8 +73,6 @@ def latent_model(case: Case) -> Chosen:
 
 def stages_model(name: str) -> Any:
     """The model of stages for a case."""
-    from pcarann.staged import Staged  # type: ignore[import-not-found, unused-ignore]
-
     return Staged()
 
 
