@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -40,9 +40,10 @@ _MANY_POINTS, _FEW_FEATURES = 1 << 14, 24  # of an output, for which the first f
 _LOOK_SHARE = 0.1  # of the budget
 _HOPELESS = 5.0  # times the error of a kernel on the latents, for the same few samples
 _SHARES = ((0.5, 0.6), (1.5, 0.45), (math.inf, 0.3))  # errors in units of that kernel's; of the time left, for stages
+_LEADING, _LATENT_SHARE = 0.6, 0.5  # errors in the same units; of the time left then, for the latent search
 _CLOSE = 1.5  # times the other's error: below it both are judged on the same samples
 _GAIN = 0.98  # of the error, for which dearer stages are taken
-_RICHER: dict[str, Any] = {"n_stages": 10, "n_features": 200}
+_RICHER: tuple[dict[str, Any], ...] = ({"n_stages": 10, "n_features": 200}, {"n_stages": 8, "n_features": 150})
 _MOST_COPIES = 16
 _CAREFUL = 0.8  # of the time left, that a fit may be foreseen to take
 
@@ -106,7 +107,7 @@ class _Contest:
         """Which of the samples held out, in ascending order, are judged on"""
         self.held = [sorted(held)[i] for i in self.positions]
         self.verdict = AutoVerdict(AutoReport(), budget=budget)
-        self.share = _SHARES[-1][1]
+        self.share, self.leading = _SHARES[-1][1], False
 
     @property
     def left(self) -> float:
@@ -117,7 +118,8 @@ class _Contest:
         """The winner: stages are fitted, a latent model is not."""
         stages = self._stages()
         self.tick("latent models")
-        budget = max(self.left, 0.01 * self.verdict.budget)
+        share = _LATENT_SHARE if stages is not None and self.leading else 1.0
+        budget = max(share * self.left, 0.01 * self.verdict.budget)
         latent: PCARaNN
         latent, report = searched(
             PCARaNN, *self.fields, budget=budget, symmetry=self.symmetry, fixed=self.fixed, tick=self.tick
@@ -143,10 +145,10 @@ class _Contest:
             self.verdict.left_out.append(("all further ones", why))
             return None
         for choice in Stages().fewer(self.samples):
-            if (seconds := self.judge.foreseen(choice, self.samples)) <= self.share * self.left:
+            if self.judge.foreseen(choice, self.samples) <= self.share * self.left:
                 model = self._fitted(choice)
                 return _settled(choice, model), model
-        self.verdict.left_out.append((choice.name, f"{seconds:.0f} s foreseen, {self.left:.0f} s left"))
+        self._leave_out([choice])
         return None
 
     def _looked(self) -> str | None:
@@ -172,6 +174,7 @@ class _Contest:
         if error > _HOPELESS * quick:
             return f"at the first look they were {error / quick:.0f} times worse than a kernel on the latents"
         self.share = next(share for most, share in _SHARES if error <= most * quick)
+        self.leading = error < _LEADING * quick
         return None
 
     def _kernel(self, inner: list[int], held: list[int]) -> float:
@@ -217,19 +220,26 @@ class _Contest:
         """Dearer stages, one change at a time, each kept where it lowers the error."""
         if self.symmetry is not None:
             choice, model = self._offer_symmetry(self.symmetry, choice, model)
-        for change in (_RICHER, {"model": latent}):
-            dearer = replace(choice, **change)
-            if not self._has_time(dearer):
+        for larger in self._larger(choice), [replace(choice, model=latent)]:
+            dearer = next((one for one in larger if self._has_time(one)), None)
+            if dearer is None:
+                self._leave_out(larger[-1:])
                 continue
             other = self._fitted(dearer)
             if _own_error(other) < _GAIN * _own_error(model):
                 choice, model = dearer, other
         return model
 
+    def _larger(self, choice: Stages) -> list[Stages]:
+        """Larger settings, the largest first."""
+        usual = {"n_stages": Stages.n_stages, "n_features": Stages.n_features, "n_members": Stages.n_members}
+        every = [replace(choice, samples=None, **(usual | change)) for change in (*_RICHER, {}, {"n_members": 1})]
+        return every[: every.index(choice)] if choice in every else every
+
     def _offer_symmetry(self, symmetry: Symmetry, choice: Stages, model: Staged) -> tuple[Stages, Staged]:
         """Judge one member with and without as many copies as there is time for, then fit all with them."""
         most = min(self.judge.order, symmetry.n_fit or _MOST_COPIES, _MOST_COPIES)
-        if self.judge.is_symmetric(model):
+        if self.judge.is_symmetric(model, _own_error(model)):
             self.verdict.left_out.append(("symmetry", "stages have it by themselves here"))
             return choice, model
         for copies in (most >> k for k in range(5) if most >> k > 1):
@@ -247,11 +257,12 @@ class _Contest:
         return with_copies, self._fitted(with_copies)
 
     def _has_time(self, choice: Stages) -> bool:
-        seconds = self.judge.foreseen(choice, self.samples)
-        if seconds <= _CAREFUL * self.left:
-            return True
-        self.verdict.left_out.append((choice.name, f"{seconds:.0f} s foreseen, {self.left:.0f} s left"))
-        return False
+        return self.judge.foreseen(choice, self.samples) <= _CAREFUL * self.left
+
+    def _leave_out(self, choices: Sequence[Stages]) -> None:
+        for choice in choices:
+            why = f"{self.judge.foreseen(choice, self.samples):.0f} s foreseen, {self.left:.0f} s left"
+            self.verdict.left_out.append((choice.name, why))
 
 
 def _own_error(model: Staged) -> float:

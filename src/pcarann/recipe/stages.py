@@ -4,7 +4,7 @@ Operations of a fit to n samples of P points, with F columns of features, B band
 
     a stage       n P F (300 + 4 F) + r B F³ · 4/3     features and sums; solving for r ridges
     a fit         S stages of 0.8 n samples and 12 ridges, which chooses; K S stages of g n samples and one ridge
-    settling      20 stages of few samples, features and ridges
+    settling      two stages of few samples, features and ridges for each trial of ends and channels
 
 The seconds of an operation are those of the last fit, and fits grow from eight samples to all.
 """
@@ -31,12 +31,14 @@ __all__ = ["Stages", "StagesJudge", "relative_errors"]
 
 _INNER = 0.8  # of the samples: those on which a chain chooses its ridges
 _RIDGES = 12  # of which it chooses
-_SETTLING = (20, 320, 48, 6)  # stages, samples, features and ridges of the trials of ends and channels
+_TRIED = (2, 320, 48, 6)  # stages, samples, features and ridges of a trial of ends or channels
+_TRIALS, _FEW_TRIALS = 9, 2  # of channels and ends, and of ends alone
 _CHANNELS = 30  # columns beside the random features, about
 _BANDS, _MOST_BANDS = 30, 400  # on a line, four times as many on each further axis
 _SEEN = 300  # operations for a feature at a point: its mixture, tanh, harmonics
 _OVERHEAD = 5e7  # operations of a stage that do not grow: Python, threads, memory
-_LOOKED_AT, _EQUAL = 4, 1e-6  # samples and elements by which a symmetry is recognised, and the error that is rounding
+_LOOKED_AT = 4  # samples, and elements, by which a symmetry is recognised
+_EQUAL = 0.2  # of the error: without a part of it that is as small, 2 % less would be left
 _FEWEST = 32  # samples that stages are fitted to, where there are as many
 _FEWER: tuple[tuple[float, int, float, int], ...] = (
     (0.5, 2, 1.0, 6),
@@ -161,15 +163,17 @@ class StagesJudge:
     def _learn(self, choice: Stages, samples: int, held: int, model: Any, seconds: float) -> None:
         if choice.model is None:
             done = min(len(model.stages_.steps) + 1, choice.n_stages)  # with the one that was of no use
-            self.pace = seconds / self._operations(replace(choice, n_stages=done), samples, held)
+            trials = len(model.stages_.settled.trials)
+            self.pace = seconds / self._operations(replace(choice, n_stages=done), samples, held, trials)
 
     def foreseen(self, choice: Stages, samples: int, held: int = 0) -> float:
         """Seconds of a fit to so many samples and the prediction of others; a model is fitted to five folds and all."""
         start = 0.0 if choice.model is None else 6 * self.start_seconds
-        return start + self.pace * self._operations(choice, samples, held)
+        trials = _TRIALS if choice.channels is None else _FEW_TRIALS if choice.grid is None else 0
+        return start + self.pace * self._operations(choice, samples, held, trials)
 
-    def is_symmetric(self, model: Any) -> bool:
-        """Whether a fitted model already does to a moved input what the symmetry says, on a few samples."""
+    def is_symmetric(self, model: Any, error: float) -> bool:
+        """Whether moving an input moves the prediction, but for much less than the error: on a few samples."""
         if self.group is None:
             return False
         few = self.pair[0][:_LOOKED_AT, ...]
@@ -181,19 +185,17 @@ class StagesJudge:
             for element in self.group.subset(_LOOKED_AT, 0)[1:]:
                 moved = self.group.move_outputs(xp.reshape(found, (few.shape[0], -1)), element)
                 again = model.predict(xp.reshape(self.group.move_inputs(flat, element), few.shape))
-                if relative_errors(again, moved).max() > _EQUAL:
+                if relative_errors(again, moved).mean() > _EQUAL * error:
                     return False
         return True
 
-    def _operations(self, choice: Stages, samples: int, held: int) -> float:
+    def _operations(self, choice: Stages, samples: int, held: int, trials: int) -> float:
         n, F = choice.fitted_rows(samples), choice.n_features + _CHANNELS
         chosen = self._stage(_INNER * n, F, _RIDGES)
         member = self._stage(n * choice.copies, F, 1) + held * choice.copies * self.points * F * _SEEN
-        found: float = choice.n_stages * (chosen + choice.n_members * member)
-        if choice.channels is None:
-            stages, most, features, ridges = _SETTLING
-            found += stages * self._stage(min(_INNER * n, most), features + _CHANNELS, ridges)
-        return found
+        stages, most, features, ridges = _TRIED
+        trial = stages * self._stage(min(_INNER * n, most), features + _CHANNELS, ridges)
+        return choice.n_stages * (chosen + choice.n_members * member) + trials * trial
 
     def _stage(self, rows: float, F: int, ridges: int) -> float:
         solving = ridges * self.bands * float(F) ** 3 * 4 / 3
