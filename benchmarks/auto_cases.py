@@ -297,7 +297,7 @@ CASES = {
         AutoCase(lorenz96, 3500, 200, "periodic", Symmetry.shifts(-1)),
         AutoCase(screened_poisson, 400, 150, "bounded", Symmetry.dihedral()),
         AutoCase(rough_burgers, 200, 200, "periodic"),
-        AutoCase(two_valued, 200, 100, "bounded", Symmetry.dihedral()),
-        AutoCase(continuous64, 200, 100, "bounded", Symmetry.dihedral()),
+        AutoCase(two_valued, 200, 100, "bounded"),
+        AutoCase(continuous64, 200, 100, "bounded"),
     )
 }
