@@ -28,7 +28,7 @@ from pcarann.benchmark.machine import machine_facts
 from pcarann.files import atomic_writer
 from pcarann.operator import PCARaNN
 
-__all__ = ["AXES", "Setup", "main", "slope"]
+__all__ = ["AXES", "Setup", "main", "slope", "write"]
 
 Record = dict[str, Any]
 
@@ -80,8 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         "axes": axes,
     }
     path: Path = options.output / "growth-cpu.json"
-    _write(path, json.dumps(record, indent=1).encode() + b"\n")
-    _write(path.with_suffix(".md"), _table(record).encode())
+    write(path, json.dumps(record, indent=1).encode() + b"\n")
+    write(path.with_suffix(".md"), _table(record).encode())
     _draw(record, path)
     return path
 
@@ -180,7 +180,8 @@ def _draw(record: Record, path: Path) -> None:
         figure.savefig(path.with_suffix(suffix), dpi=150)
 
 
-def _write(path: Path, content: bytes) -> None:
+def write(path: Path, content: bytes) -> None:
+    """Write a file that is whole or not there."""
     with atomic_writer(path) as file:
         file.write(content)
 

@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 from pcarann.files import atomic_writer
 
-__all__ = ["BLUE", "DARK", "GREEN", "GREY", "ORANGE", "PURPLE", "SKY", "blank", "save", "style"]
+__all__ = ["BLUE", "DARK", "GREEN", "GREY", "ORANGE", "PURPLE", "RED", "SKY", "blank", "save", "style"]
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#777777"
-SKY, GREEN, PURPLE, DARK = "#56B4E9", "#009E73", "#CC79A7", "#333333"
+SKY, GREEN, PURPLE, DARK, RED = "#56B4E9", "#009E73", "#CC79A7", "#333333", "#B2182B"
 _STYLE = {
     "font.size": 9,
     "axes.titlesize": 10,

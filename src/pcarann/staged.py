@@ -28,7 +28,7 @@ from pcarann.spatial.fitted import FittedStages
 from pcarann.spatial.fitting import Grown, Wanted, fit_stages, held_out, judge_of_chains
 from pcarann.spatial.layout import Layout
 from pcarann.spatial.report import StagesReport
-from pcarann.spatial.stage import Scene, Triple
+from pcarann.spatial.stage import Scene, Triple, sample_sizes
 from pcarann.spatial.start import FOLDS, Start
 from pcarann.spatial.terms import Terms
 from pcarann.storage.document import described
@@ -104,7 +104,7 @@ class Staged(Surrogate):
     def __init__(
         self,
         model: Any = None,
-        n_stages: int = 6,
+        n_stages: int = 8,
         n_features: int = 120,
         n_members: int = 2,
         grid: Grid | None = None,
@@ -158,7 +158,10 @@ class Staged(Surrogate):
             inputs, outputs, together = self._some(inputs, outputs, seed, together)
             start, begun = self._start(inputs, outputs, scene(layout), seed, together)
             units = _units(inputs, outputs, start.evolves)
-            samples = Triple(inputs / units.inputs, begun / units.outputs, outputs / units.outputs)
+            order, held = held_out(int(inputs.shape[0]), seed, together)
+            given = taken(inputs, order) / units.inputs
+            fields = start.inside(units, given) if begun is None else taken(begun, order) / units.outputs
+            samples = Triple(given, fields, taken(outputs, order) / units.outputs)
             wanted = Wanted(
                 counts[0],
                 counts[1],
@@ -169,10 +172,9 @@ class Staged(Surrogate):
                 Terms.of(self.terms, units),
                 bool(self.adaptable),
             )
-            rows = held_out(int(inputs.shape[0]), seed, together)
             judged = None if judge is None else judge_of_chains(judge, start, units, layout)
-            grown = fit_stages(samples, layouts, scene, wanted, rows, judged)
-            record = _record(grown, samples, start, units, rows[1])
+            grown = fit_stages(samples, layouts, scene, wanted, held, judged)
+            record = _record(grown, samples, start, units, held)
             place.wait()
             self._fitted = replace(record, seconds={"total": perf_counter() - began, **record.seconds})
             self.__dict__.pop("auto_report_", None)
@@ -262,8 +264,10 @@ class Staged(Surrogate):
         rows = spread(int(inputs.shape[0]), self.max_samples, seed=seed)
         return taken(inputs, rows), taken(outputs, rows), 1
 
-    def _start(self, inputs: Array, outputs: Array, scene: Scene, seed: int, together: int) -> tuple[Start, Array]:
-        """What stages correct, and û of the training samples, in the user's units."""
+    def _start(
+        self, inputs: Array, outputs: Array, scene: Scene, seed: int, together: int
+    ) -> tuple[Start, Array | None]:
+        """What stages correct, and a surrogate's û of the training samples, in the user's units."""
         xp = place_of(outputs).xp
         grids, same = (scene.layout.input_grid, scene.layout.output_grid), scene.layout.is_evolution
         if self.model is None:
@@ -281,8 +285,7 @@ class Staged(Surrogate):
             )
         else:
             return Start.fitted(self.model, (inputs, outputs), grids, seed, together)
-        start = start.symmetric(scene)
-        return start, start(inputs)
+        return start.symmetric(scene), None
 
     def _scene(self, layout: Layout, seed: int) -> Callable[[Layout], Scene]:
         """Where stages work, whatever the ends of the axes."""
@@ -301,17 +304,17 @@ def _ends(layout: Layout, boundary: Any, inputs: Array, outputs: Array) -> list[
     return [given_ends(layout, boundary, inputs, outputs)]
 
 
-def _record(grown: Grown, samples: Triple, start: Start, units: Units, left_out: list[int]) -> FittedStages:
+def _record(grown: Grown, samples: Triple, start: Start, units: Units, held: int) -> FittedStages:
     xp = place_of(samples.outputs).xp
-    held = Triple(*(taken(part, left_out) for part in samples))
+    _, fields, outputs = (part[-held:, :] for part in samples)
     return FittedStages(
         start,
         grown.chains,
         units,
-        float(xp.sqrt(xp.mean(samples.outputs**2))),
+        float(xp.sqrt(xp.mean(sample_sizes(samples.outputs) ** 2))),
         (float(xp.min(samples.inputs)), float(xp.max(samples.inputs))),
         int(samples.inputs.shape[0]),
-        grown.report(start.name, relative_error(held.fields, held.outputs), len(left_out)),
+        grown.report(start.name, relative_error(fields, outputs), held),
         {},
         grown.sums,
     )

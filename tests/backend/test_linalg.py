@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from pcarann.backend.arrays import to_host
-from pcarann.backend.linalg import cholesky, solve_cholesky, solve_lower, triangle
+from pcarann.backend.linalg import cholesky, solve_cholesky, solve_hermitian, solve_lower, triangle
 
 RNG = np.random.default_rng(0)
 SPD = np.cov(RNG.normal(size=(5, 50)))
@@ -36,3 +36,52 @@ def test_triangle_is_that_of_a_qr_factorisation(backend):
 
 def test_cholesky_of_an_indefinite_matrix_is_none(backend):
     assert cholesky(backend(np.diag([1.0, -1.0]))) is None
+
+
+def hermitian(*stack, n=5, is_complex=True, seed=0):
+    """Positive definite matrices, (*stack, n, n)."""
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(*stack, n, 2 * n))
+    rows = rows + 1j * rng.normal(size=rows.shape) if is_complex else rows
+    return rows @ rows.conj().swapaxes(-1, -2)
+
+
+# Strict arrays are real here: the standard's matrices of complex numbers are no part of what is used.
+libraries = pytest.mark.parametrize("library", ["numpy", "torch"])
+
+
+def into(library):
+    if library == "numpy":
+        return np.asarray
+    torch = pytest.importorskip("torch")
+    return lambda array: torch.asarray(np.asarray(array))
+
+
+@libraries
+@pytest.mark.parametrize("is_complex", [False, True])
+@pytest.mark.parametrize("stack", [(), (1,), (3,), (2, 3)])
+def test_positive_definite_systems_are_solved_alone_and_in_stacks(library, is_complex, stack):
+    put = into(library)
+    matrix = hermitian(*stack, is_complex=is_complex)
+    wanted = hermitian(*stack, is_complex=is_complex, seed=1)[..., :2]
+    found = to_host(solve_hermitian(put(matrix), put(matrix @ wanted)))
+    assert found.dtype == wanted.dtype
+    assert np.allclose(found, wanted, rtol=0, atol=1e-10)
+
+
+@libraries
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_a_system_without_a_solution_is_not_a_number(library, is_complex):
+    put = into(library)
+    matrix = hermitian(is_complex=is_complex)
+    found = to_host(solve_hermitian(put(0 * matrix), put(matrix[:, :2])))
+    assert found.shape == (5, 2)
+    assert np.isnan(found).all()
+
+
+def test_one_of_a_stack_without_a_solution_leaves_the_others_on_torch():
+    put = into("torch")
+    stack = hermitian(3)
+    stack[1] = 0
+    found = to_host(solve_hermitian(put(stack), put(hermitian(3, seed=1))))
+    assert np.isnan(found).any(axis=(1, 2)).tolist() == [False, True, False]

@@ -182,7 +182,8 @@ def test_copies_are_fitted_as_further_samples_are(monkeypatch):
     )
     alone = summed(Scene(scene.layout), features, bands, moved)
     assert np.allclose(8 * found.gram, alone.gram, rtol=0, atol=1e-9)
-    assert np.allclose(found.readout(1e-6), alone.readout(1e-6), rtol=0, atol=1e-8)
+    # A ridge of 1e-6 leaves a condition of some 1e6 to the rounding of sums, 1e-14 of them.
+    assert np.allclose(found.readout(1e-6), alone.readout(1e-6), rtol=0, atol=1e-7)
 
 
 def test_a_sample_counts_once_however_many_copies_of_it_are_fitted():

@@ -23,7 +23,7 @@ __all__ = ["Axis", "Boundary"]
 
 Boundary = Literal["periodic", "zero", "free"]
 
-_DENSE = 160  # points up to which a product with a matrix is faster than an FFT of the extension
+_DENSE = 512  # points up to which a product with a matrix is faster than an FFT of the extension
 
 
 @dataclass(frozen=True)

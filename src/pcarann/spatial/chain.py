@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from pcarann.backend.arrays import Array, place_of, taken
+from pcarann.backend.arrays import Array, cuts, place_of, taken
 from pcarann.backend.random import spread
 from pcarann.spatial.bands import Bands, Sums
 from pcarann.spatial.channels import Sight
@@ -26,6 +26,7 @@ from pcarann.spatial.stage import Scene, Stage, Triple, corrections, sample_weig
 __all__ = ["Chain", "Chooser", "HeldOut", "Judged", "Known", "Plan", "Step", "grown", "relative_error"]
 
 _LOOKED_AT = 40_000  # points of samples by which channels are standardised
+_KEPT = 1 << 26  # values of fields after each of several ridges
 _NUMBERS = 1000  # stages that a member may have, as random streams count them
 
 
@@ -109,15 +110,23 @@ class HeldOut:
 
     def __call__(self, chain: Chain, features: Features, bands: Bands, sums: Sums) -> tuple[Stage, float] | None:
         """The best of all ridges."""
-        before = relative_error(self.samples.fields, self.samples.outputs)
+        inputs, fields, outputs = self.samples
+        before = relative_error(fields, outputs)
         readouts = [sums.readout(ridge) for ridge in self.ridges]
-        found = corrections(chain.scene, features, bands, self.samples[:2], readouts)
-        errors = [relative_error(fields, self.samples.outputs) for fields in found]
+        count = int(outputs.shape[0])
+        blocks = list(cuts(count, max(1, _KEPT // (len(readouts) * int(outputs.shape[1])))))
+        errors, found = np.zeros(len(readouts)), []
+        for rows in blocks:
+            found = corrections(chain.scene, features, bands, (inputs[rows, :], fields[rows, :]), readouts)
+            share = (rows.stop - rows.start) / count
+            errors += [share * relative_error(one, outputs[rows, :]) for one in found]
         best = int(np.argmin(errors))
         if not errors[best] < (1 - self.least_gain) * before:
             return None
-        self.samples = self.samples._replace(fields=found[best])
-        return Stage(features, bands, readouts[best], self.ridges[best]), errors[best]
+        stage = Stage(features, bands, readouts[best], self.ridges[best])
+        corrected = found[best] if len(blocks) == 1 else stage.applied(chain.scene, inputs, fields)
+        self.samples = self.samples._replace(fields=corrected)
+        return stage, float(errors[best])
 
 
 @dataclass

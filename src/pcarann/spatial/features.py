@@ -9,6 +9,7 @@ here grows with the grid.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -43,16 +44,17 @@ class Features:
         """Draw `count` features, standardised on these samples; `number` tells stages and members apart."""
         place, gain = place_of(fields), sight.families.gain
         xp = place.xp
-        channels = sight.channels(inputs, fields)
-        every = tuple(range(channels.ndim - 1))
-        shift, scale = xp.mean(channels, axis=every), _inverse(xp.std(channels, axis=every))
-        local = _local(sight, (channels - shift) * scale)
-        spreads = _inverse(xp.std(local, axis=every))
-        shape = (int(local.shape[-1]), count)
+        samples = [(inputs[i : i + 1, ...], fields[i : i + 1, ...]) for i in range(int(fields.shape[0]))]
+        shift, moments = _moments(sight.channels, samples)
+        scale = _inverse(xp.sqrt(xp.linalg.diagonal(moments)))
+        _, moments = _moments(lambda a, u: _local(sight, (sight.channels(a, u) - shift) * scale), samples)
+        spreads = _inverse(xp.sqrt(xp.linalg.diagonal(moments)))
+        shape = (int(moments.shape[0]), count)
         weights = normal(shape, seed=seed, stream=(_WEIGHTS, number), place=place)
         chosen = uniform(shape, seed=seed, stream=(_CHOSEN, number), place=place) < terms / shape[0]
         mixing = spreads[:, None] * xp.where(chosen, weights, xp.zeros_like(weights))
-        mixing = gain * mixing * _inverse(xp.std(local @ mixing, axis=every))[None, :]
+        mixtures = xp.sqrt(xp.clip(xp.sum(mixing * (moments @ mixing), axis=0), min=0.0))
+        mixing = gain * mixing * _inverse(mixtures)[None, :]
         biases = gain * normal((count,), seed=seed, stream=(_BIASES, number), place=place)
         return cls(sight, shift, scale, mixing, biases)
 
@@ -60,6 +62,12 @@ class Features:
     def count(self) -> int:
         """Features, channels and the constant"""
         return int(self.mixing.shape[1] + self.shift.shape[0]) + 1
+
+    @property
+    def n_fields(self) -> int:
+        """Fields of which mixtures are made: local operators on every channel"""
+        operators = 1 + len(self.sight.domain.axes)
+        return int(self.shift.shape[0]) * (1, operators, (1 + len(_WIDTHS)) * operators)[self.sight.families.reach]
 
     @cached_property
     def _weights(self) -> Array:
@@ -98,6 +106,24 @@ def _local(sight: Sight, channels: Array, constant: bool = False) -> Array:
     if constant:
         parts.append(place.xp.ones((*channels.shape[:-1], 1), dtype=channels.dtype, device=place.device))
     return place.xp.concat(parts, axis=-1) if len(parts) > 1 else channels
+
+
+def _moments(seen: Callable[[Array, Array], Array], samples: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+    """Mean and covariance, over all points, of (1, *space, columns) arrays made of one sample after another.
+
+    The variance of any mixture follows from them, and no more than one sample of a large grid is in memory.
+    """
+    place = place_of(samples[0][1])
+    count, mean, scatter = 0, place.zeros(1), place.zeros(1, 1)
+    for sample in samples:
+        part = seen(*sample)
+        part = place.xp.reshape(part, (-1, part.shape[-1]))
+        more, here = int(part.shape[0]), place.xp.mean(part, axis=0)
+        part = part - here
+        apart = here - mean  # of the two means; Chan's update, which rounds as if all points were seen at once
+        scatter = scatter + part.T @ part + (apart[:, None] * apart[None, :]) * (count * more / (count + more))
+        count, mean = count + more, mean + apart * (more / (count + more))
+    return mean, scatter / count
 
 
 def _inverse(spread: Array) -> Array:

@@ -69,23 +69,23 @@ class Grown:
         return StagesReport(start, begun, self.settled, self.steps, held)
 
 
-def held_out(samples: int, seed: int, together: int = 1, share: float = 0.2) -> tuple[list[int], list[int]]:
-    """Rows to fit and rows held out; so many in a row stay together."""
+def held_out(samples: int, seed: int, together: int = 1, share: float = 0.2) -> tuple[list[int], int]:
+    """An order of the samples in which those to hold out stand last, and their number; so many in a row stay together.
+
+    Parts of fields in this order are no copies.
+    """
     groups = permutation(samples // together, seed=seed, stream=_STREAM)
     count = min(max(1, round(share * len(groups))), len(groups) - 1)
-    rows = [
-        [group * together + i for group in sorted(some) for i in range(together)]
-        for some in (groups[count:], groups[:count])
-    ]
-    return rows[0], rows[1]
+    order = [*sorted(groups[count:]), *sorted(groups[:count])]
+    return [group * together + i for group in order for i in range(together)], count * together
 
 
 def fit_stages(
     samples: Triple, layouts: Sequence[Layout], scene: Callable[[Layout], Scene], wanted: Wanted,
-    rows: tuple[list[int], list[int]], judge: Judge | None = None,
+    held: int, judge: Judge | None = None,
 ) -> Grown:  # fmt: skip
-    """Settle on what stages see, then grow all members; `rows` are those to fit and those held out."""
-    parts = tuple(Triple(*(taken(part, some) for part in samples)) for some in rows)
+    """Settle on what stages see, then grow all members; the last so many samples are held out."""
+    parts = tuple(Triple(*(part[rows, :] for part in samples)) for rows in (slice(None, -held), slice(-held, None)))
     sight = _Sights(samples, wanted)
     settled = settle(layouts, wanted.channels, _trials(parts, scene, sight, wanted))
     here, see = scene(settled.layout), sight(settled.layout, settled.channels)

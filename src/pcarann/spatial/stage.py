@@ -18,7 +18,7 @@ from pcarann.spatial.features import Features
 from pcarann.spatial.layout import Layout
 from pcarann.symmetry.group import Group
 
-__all__ = ["Scene", "Stage", "Triple", "corrections", "sample_weights", "summed"]
+__all__ = ["Scene", "Stage", "Triple", "corrections", "sample_sizes", "sample_weights", "summed"]
 
 Index = np.ndarray[Any, np.dtype[np.int64]]
 Item = TypeVar("Item")
@@ -160,9 +160,18 @@ def _shares(samples: int, elements: int, copies: int) -> list[Index]:
 def sample_weights(outputs: Array) -> Array:
     """1/‖u‖ of every sample, as errors are relative."""
     xp = place_of(outputs).xp
-    norms = xp.sqrt(xp.mean(outputs**2, axis=1))
+    norms = sample_sizes(outputs)
     least = _SMALLEST * float(xp.mean(norms))
     return 1.0 / xp.clip(norms, min=least if least > 0 else 1.0)
+
+
+def sample_sizes(outputs: Array) -> Array:
+    """The root mean square of every sample, by blocks of samples: a square of all fields would be one more of them."""
+    place = place_of(outputs)
+    xp = place.xp
+    size = max(1, _BLOCK // (8 * int(outputs.shape[1]))) if place.on_host else int(outputs.shape[0])
+    parts = [xp.mean(outputs[rows, :] ** 2, axis=1) for rows in cuts(int(outputs.shape[0]), size)]
+    return xp.sqrt(xp.concat(parts))
 
 
 def _rows_of(harmonics: Array) -> Array:

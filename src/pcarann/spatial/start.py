@@ -13,13 +13,15 @@ from typing import Any
 from sklearn.base import clone
 
 from pcarann.backend.arrays import Array, Place, largest, place_of, taken
-from pcarann.backend.random import permutation
+from pcarann.backend.random import permutation, spread
+from pcarann.latent.units import Units
 from pcarann.spatial.chain import relative_error
 from pcarann.spatial.stage import Scene
 
 __all__ = ["FOLDS", "Start"]
 
 FOLDS = 5
+_COMPARED = 200  # samples by which input and mean field are
 _STREAM = (-27,)
 
 
@@ -50,6 +52,10 @@ class Start:
             return inputs[:, : self.values]  # the state comes first, what acts on it behind it
         return place.xp.broadcast_to(self.mean, (inputs.shape[0], *self.mean.shape))
 
+    def inside(self, units: Units, inputs: Array) -> Array:
+        """û of a mean field or an input in the units inside, without a copy; inputs are in these units."""
+        return (self if self.mean is None else replace(self, mean=self.mean / units.outputs))(inputs)
+
     @property
     def evolves(self) -> bool:
         """Whether it is the input, the state of a flow"""
@@ -69,9 +75,10 @@ class Start:
         mean, state = cls(mean=xp.mean(outputs, axis=0)), cls(values=int(outputs.shape[1]))
         if not evolution:
             return mean
-        sides = (state(inputs), mean(inputs), outputs)
+        some = spread(int(outputs.shape[0]), _COMPARED)
+        sides = [taken(side, some) for side in (state(inputs), mean(inputs), outputs)]
         unit = max(largest(side) for side in sides) or 1.0  # squares of huge and tiny values are no numbers
-        errors = [relative_error(side / unit, outputs / unit) for side in sides[:2]]
+        errors = [relative_error(side / unit, sides[2] / unit) for side in sides[:2]]
         return state if errors[0] < errors[1] else mean
 
     @classmethod

@@ -10,13 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Any
+from numbers import Integral
+from typing import Any, get_args
 
 import numpy as np
 
 from pcarann.backend.arrays import Array, Place, to_host
 from pcarann.latent.units import Units
 from pcarann.options import Grid
+from pcarann.spatial.axis import Boundary
 from pcarann.spatial.bands import Bands, Sums
 from pcarann.spatial.chain import Chain, Step
 from pcarann.spatial.channels import Channels, Sight
@@ -56,14 +58,15 @@ def described_stages(fitted: FittedStages, parameters: Mapping[str, Any]) -> tup
     symmetry = None
     if scene.group is not None:
         tensors |= {f"symmetry.{side}": table for side, table in scene.group.tables().items()}
-        name = repr(parameters["symmetry"])
+        name = "Symmetry" if parameters["symmetry"] is None else repr(parameters["symmetry"].using())
         symmetry = {"name": name, "copied": scene.fitted, "averaged": scene.averaged}
     sight = fitted.chains[0].stages[0].features.sight if fitted.chains[0].stages else None
     if sight is not None and sight.fixed is not None:
         tensors["fixed"] = to_host(sight.fixed)
-    left_out = ("model", "symmetry", "terms", "device", "channels")
+    left_out = ("model", "symmetry", "terms", "device", "channels", "random_state")
     stored = {name: plain(value) for name, value in parameters.items() if name not in left_out}
-    terms = None if sight is None else sight.terms
+    seed = parameters["random_state"]
+    stored |= {"random_state": int(seed) if isinstance(seed, Integral) else None}  # a generator has moved on
     facts = ("output_size", "value_range", "samples", "state", "calibrated")
     return {
         "format": FORMAT_VERSION,
@@ -74,7 +77,7 @@ def described_stages(fitted: FittedStages, parameters: Mapping[str, Any]) -> tup
         "layout": asdict(layout),
         "channels": _channels(fitted.report.settled.channels),
         "evolving": sight is not None and sight.evolving,
-        "terms": [] if terms is None else terms.names,
+        "terms": Terms(tuple(parameters["terms"]), fitted.units).names,
         "symmetry": symmetry,
         "ridges": [[stage.ridge for stage in chain.stages] for chain in fitted.chains],
         "units": asdict(fitted.units),
@@ -90,19 +93,15 @@ def rebuilt_stages(
     document: Document, tensors: Tensors, place: Place, model: Any = None, terms: Any = ()
 ) -> FittedStages:
     """Return the record that a document describes; `model` is what stages start from, where that is one."""
-    described = document["layout"]
-    layout = Layout(**{name: tuple(part) for name, part in described.items()})
+    layout = _layout(document["layout"])
     units = Units(**{name: float(unit) for name, unit in document["units"].items()})
     numbers = [units.inputs, units.outputs, document["output_size"], *document["value_range"]]
-    if not np.isfinite(np.asarray(numbers, dtype=float)).all() or min(layout.domain.modes) < 1:
+    if not np.isfinite(np.asarray(numbers, dtype=float)).all() or min(units.inputs, units.outputs) <= 0:
         raise ValueError("its numbers are not finite")
+    # What a file holds of the size of its grid comes first: a grid that is only said may be larger than all memory.
+    start = _start(document["start"], tensors, place, model, layout)
     channels = Channels(**document["channels"] | {"smoothed": _length(document["channels"]["smoothed"])})
-    names = [str(name) for name in document["terms"]]
-    if names and len(names) != len(terms):
-        raise ValueError(f"it was fitted with terms {', '.join(names)}: hand them to load(path, terms=[…])")
-    fixed = place.put(tensors["fixed"]) if "fixed" in tensors else None
-    found = Terms(tuple(terms), units) if names else None
-    sight = Sight(layout.domain, channels, bool(document["evolving"]), fixed, found)
+    sight = _sight(document, tensors, place, layout, channels, _terms(document["terms"], terms, units))
     scene, bands = _scene(document["symmetry"], tensors, layout), Bands.of(layout.domain, channels.singles)
     chains = tuple(
         Chain(
@@ -111,15 +110,12 @@ def rebuilt_stages(
         )
         for m, ridges in enumerate(document["ridges"])
     )
-    sums = tuple(
-        Sums(*(_complex(tensors[f"sums.{m}.{part}"], layout, place) for part in ("gram", "moment")))
-        for m in range(int(document["sums"]))
-    )
+    sums = tuple(_sums(f"sums.{m}", chains[m], tensors, place) for m in range(int(document["sums"])))
     if not chains or (sums and len(sums) != len(chains)):
         raise ValueError("its parts do not fit together")
     values = math.prod(layout.output_grid)
     return FittedStages(
-        _start(document["start"], tensors, place, model, layout),
+        start,
         chains,
         units,
         float(document["output_size"]),
@@ -156,14 +152,59 @@ def _tupled(grid: Grid) -> Grid:
     return replace(grid, **{name: tuple(part) if isinstance(part, list) else part for name, part in vars(grid).items()})
 
 
+def _layout(described: dict[str, Any]) -> Layout:
+    layout = Layout(**{name: tuple(part) for name, part in described.items()})
+    sizes = (*layout.input_grid, *layout.output_grid)
+    whole = all(isinstance(n, int) and n > 0 for n in sizes) and all(isinstance(one, bool) for one in layout.closed)
+    kinds = len(layout.boundaries) == len(layout.closed) == len(layout.space)
+    kinds = kinds and all(kind in get_args(Boundary) for kind in layout.boundaries)
+    if not whole or not kinds or Layout.of(layout.input_grid, layout.output_grid, layout.space).space != layout.space:
+        raise ValueError("its grids are none")
+    return layout
+
+
+def _terms(names: list[Any], terms: Any, units: Units) -> Terms | None:
+    if names and len(names) != len(terms):
+        raise ValueError(f"it was fitted with terms {', '.join(map(str, names))}: hand them to load(path, terms=[…])")
+    if len(terms) and not names:
+        raise ValueError("it was fitted without terms, but some were handed to load")
+    return Terms.of(tuple(terms), units)
+
+
+def _sight(
+    document: Document, tensors: Tensors, place: Place, layout: Layout, channels: Channels, terms: Terms | None
+) -> Sight:
+    evolving, staged = bool(document["evolving"]), any(document["ridges"])
+    fixed = tensors["fixed"] if evolving and staged else None
+    if fixed is not None and fixed.shape != (1, *layout.domain.shape, layout.n_outputs):
+        raise ValueError("its fixed fields do not fit its grid")
+    return Sight(layout.domain, channels, evolving, None if fixed is None else place.put(_finite(fixed)), terms)
+
+
+def _sums(name: str, chain: Chain, tensors: Tensors, place: Place) -> Sums:
+    layout, last = chain.scene.layout, chain.stages[-1]
+    gram, moment = (_complex(tensors[f"{name}.{part}"], layout, place) for part in ("gram", "moment"))
+    bands, features, columns = last.readout.shape
+    if tuple(gram.shape) != (bands, features, features) or tuple(moment.shape) != (bands, features, columns):
+        raise ValueError(f"{name} do not fit its stages")
+    return Sums(gram, moment)
+
+
+def _n_channels(sight: Sight, layout: Layout, place: Place) -> int:
+    """Channels that are seen, but for those of terms, which may be any number."""
+    some = (place.zeros(1, *layout.domain.shape, n) for n in (layout.n_inputs, layout.n_outputs))
+    return int(replace(sight, terms=None).channels(*some).shape[-1])
+
+
 def _stage(
     name: str, ridge: float, sight: Sight, bands: Bands, tensors: Tensors, place: Place, layout: Layout
 ) -> Stage:
     shift, scale, mixing, biases = (tensors[f"{name}.{part}"] for part in _PARTS)
     fits = shift.ndim == 1 and shift.shape == scale.shape and mixing.ndim == 2 and biases.shape == mixing.shape[1:]
-    if not fits or any(part.dtype != np.float64 for part in (shift, scale, mixing, biases)):
+    features = Features(sight, *(place.put(_finite(part)) for part in (shift, scale, mixing, biases)))
+    further = int(shift.shape[0]) - _n_channels(sight, layout, place)
+    if not fits or mixing.shape[0] != features.n_fields or (further != 0 if sight.terms is None else further < 1):
         raise ValueError(f"{name} does not fit together")
-    features = Features(sight, *(place.put(part) for part in (shift, scale, mixing, biases)))
     readout = _complex(tensors[f"{name}.readout"], layout, place)
     if tuple(readout.shape) != (bands.count, features.count, layout.n_outputs):
         raise ValueError(f"{name}.readout has shape {tuple(readout.shape)}")
@@ -187,11 +228,14 @@ def _start(name: str, tensors: Tensors, place: Place, model: Any, layout: Layout
         mean = tensors["start.mean"]
         if mean.shape != (math.prod(layout.output_grid),):
             raise ValueError("its mean field does not fit its grid")
-        return Start(mean=place.put(mean))
+        return Start(mean=place.put(_finite(mean)))
     if name == "input":
         return Start(values=math.prod(layout.output_grid))
     if model is None:
         raise ValueError("the model that its stages start from is missing")
+    ensemble = model.fitted_.ensemble
+    if (tuple(ensemble.input_pca.grid), tuple(ensemble.output_pca.grid)) != (layout.input_grid, layout.output_grid):
+        raise ValueError("the model that its stages start from is of other grids")
     return Start(model=model, input_grid=layout.input_grid)
 
 
@@ -200,9 +244,14 @@ def _real(array: Array) -> np.ndarray[Any, Any]:
     return np.stack([found.real, found.imag], axis=-1) if np.iscomplexobj(found) else found
 
 
-def _complex(found: np.ndarray[Any, Any], layout: Layout, place: Place) -> Array:
+def _finite(found: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     if found.dtype != np.float64 or not np.isfinite(found).all():
-        raise ValueError("its readouts are not finite")
+        raise ValueError("its arrays are not finite")
+    return found
+
+
+def _complex(found: np.ndarray[Any, Any], layout: Layout, place: Place) -> Array:
+    found = _finite(found)
     if not layout.domain.is_complex:
         return place.put(found)
     if found.shape[-1] != 2:

@@ -18,8 +18,8 @@ import numpy as np
 from pcarann.backend.arrays import place_of
 from pcarann.baselines import ARCHITECTURES
 from pcarann.benchmark.best.models import ABLATIONS, ADAPTED, Model, best_model, estimator_of, symmetry_of
-from pcarann.benchmark.best.stages import stages_records
 from pcarann.benchmark.best.noise import NOISES, OTHERS, noisy_split, run_noisy
+from pcarann.benchmark.best.stages import stages_records
 from pcarann.benchmark.paper.configurations import PROBLEMS, Problem
 from pcarann.benchmark.paper.runs import (
     DATA_SEED,

@@ -52,7 +52,7 @@ def stages_model(name: str, *, quick: bool = False) -> Model:
     elif name == "burgers":
         inner = Staged(n_features=100, n_members=2, n_stages=4, max_samples=6000)
     elif name == "navier_stokes":
-        inner = Staged(n_features=300, n_members=1, n_stages=4, max_samples=3000)
+        inner = Staged(n_features=200, n_members=2, n_stages=4, max_samples=2000)
     else:
         inner = Staged(n_members=3, symmetry=symmetry_of(name))
     return Marching(inner, first=5 if name == "navier_stokes" else 0) if _marched(name) else inner
@@ -68,7 +68,7 @@ def stages_records(problem: Problem, device: str | None, tell: Tell) -> Iterator
             yield run_stages(problem, seed=seed, n_train=_FEW, device=device, tell=tell)
     for change in STAGE_CHANGES.get(problem.name, {}):
         if change != "without symmetry":
-            yield run_stages(problem, change=change, device=device, tell=tell)
+            yield run_stages(problem, change=change, intervals=False, device=device, tell=tell)
     if problem.name == "darcy" and not problem.is_quick:
         for size, changed in product((50, 200, 500), (None, "without symmetry")):
             yield run_stages(problem, n_train=size, change=changed, intervals=False, device=device, tell=tell)
@@ -193,12 +193,14 @@ STAGE_CHANGES: dict[str, dict[str, Change]] = {
         "gain 1": _with(channels=Channels(gain=1.0)),
     },
     "navier_stokes": {
-        "100 features": _with(n_features=100),
-        "two stages": _with(n_stages=2),
-        "nothing smoothed": _with(channels=Channels(singles=8)),
-        "without products": _with(channels=Channels(smoothed=math.inf, products=False, singles=8)),
-        "from the mean field": _with(model="mean"),
-        "1000 pairs": _with(max_samples=1000),
+        "one member": _with(n_members=1),
+        "one member, 300 features, 3000 pairs": _with(n_members=1, n_features=300, max_samples=3000),
+        "100 features": _with(n_features=100, n_members=1),
+        "two stages": _with(n_stages=2, n_members=1),
+        "nothing smoothed": _with(channels=Channels(singles=8), n_members=1),
+        "without products": _with(channels=Channels(smoothed=math.inf, products=False, singles=8), n_members=1),
+        "from the mean field": _with(model="mean", n_members=1),
+        "1000 pairs": _with(max_samples=1000, n_members=1),
     },
     "burgers": {
         "one member": _with(n_members=1),

@@ -14,7 +14,7 @@ import numpy as np
 
 from pcarann.benchmark.paper.configurations import BASELINES, PROBLEMS, Problem
 from pcarann.benchmark.records import Record, best_runs, place_title, places, select, times_of
-from pcarann.drawing import BLUE, DARK, GREEN, GREY, ORANGE, PURPLE, SKY, blank, style
+from pcarann.drawing import BLUE, DARK, GREEN, GREY, ORANGE, PURPLE, RED, SKY, blank, style
 
 __all__ = ["headline"]
 
@@ -62,6 +62,7 @@ def headline(records: Sequence[Record], columns: int = 2) -> Any:
 
 
 COLOURS = {
+    "stages": RED,
     "best": BLUE,
     "refined": SKY,
     "energy": "#90A8B5",
@@ -74,7 +75,8 @@ COLOURS = {
 }
 MARKERS = {"cpu": "o", "paper": "D"}
 _TITLES = BASELINES | {
-    "best": "PCA–RaNN, best",
+    "stages": "stages",
+    "best": "PCA–RaNN, best latent",
     "refined": "PCA–RaNN refined",
     "energy": "PCA–RaNN EM",
     "fno_symmetric": "FNO + symmetry",
@@ -87,8 +89,8 @@ def _traces(records: Sequence[Record], problem: Problem) -> list[_Trace]:
     results = problem.paper.results
     found = []
     for method, colour in COLOURS.items():
-        trace = _Trace(_TITLES[method], colour, stress=method == "best")
-        trace.ends += _best_ends(records, problem) if method == "best" else []
+        trace = _Trace(_TITLES[method], colour, stress=method in ("stages", "best"))
+        trace.ends += _best_ends(records, problem, method) if trace.stress else []
         for run in select(records, kind="pcarann", problem=problem.name, variant=method):
             trace.ends.append((run["seconds"]["ensemble"], run["errors"]["ensemble"], run["place"]))
         for run in select(records, kind="baseline", problem=problem.name, method=method):
@@ -101,9 +103,9 @@ def _traces(records: Sequence[Record], problem: Problem) -> list[_Trace]:
     return found
 
 
-def _best_ends(records: Sequence[Record], problem: Problem) -> list[_End]:
-    """The best model on each machine, means over data seeds."""
-    runs = best_runs(records, problem.name)
+def _best_ends(records: Sequence[Record], problem: Problem, kind: str) -> list[_End]:
+    """Stages or the best latent model on each machine, means over data seeds."""
+    runs = best_runs(records, problem.name, kind=kind)
     times = times_of(runs)
     return [(time, fmean(run["error"] for run in select(runs, place=place)), place) for place, time in times.items()]
 

@@ -99,7 +99,7 @@ def rival(case: Case, method: str, n_train: int, device: str | None = None) -> A
 
 def available(method: str) -> bool:
     """Whether what a method needs is installed."""
-    needed = {"stages": "pcarann.staged", "fno": "torch"}.get(method)
+    needed = {"fno": "torch"}.get(method)
     return needed is None or find_spec(needed) is not None
 
 

@@ -1,0 +1,74 @@
+"""What is settled on samples held out, one change at a time."""
+
+import math
+
+import pytest
+
+from pcarann.spatial.channels import Channels
+from pcarann.spatial.choice import settle
+from pcarann.spatial.layout import Layout
+
+LINE, PLANE = Layout.of((16,), (16,)), Layout.of((16, 16), (16, 16))
+PERIODIC = LINE.ending(("periodic",), (False,))
+
+
+def never(*_):
+    raise AssertionError("there is nothing to try")
+
+
+def test_nothing_to_choose_costs_nothing():
+    found = settle([LINE], Channels(reach=0), never)
+    assert (found.layout, found.channels, found.trials) == (LINE, Channels(reach=0), ())
+
+
+def test_a_line_and_a_plane_begin_differently():
+    assert settle([LINE], None, lambda *_: 1.0).channels == Channels(reach=2, singles=16)
+    assert settle([PLANE], None, lambda *_: 1.0).channels == Channels()
+
+
+@pytest.mark.parametrize(("error", "kept"), [(0.96, PERIODIC), (0.98, LINE)])
+def test_other_ends_are_taken_where_the_error_falls_by_more_than_noise(error, kept):
+    found = settle([LINE, PERIODIC], Channels(), lambda layout, _: error if layout is PERIODIC else 1.0)
+    assert found.layout is kept
+    assert [trial.name for trial in found.trials] == ["as usual", "ends periodic"]
+    assert [trial.error for trial in found.trials] == [1.0, error]
+
+
+def test_every_family_that_helps_is_kept():
+    def tried(layout, seen):
+        return (0.5 if seen.smoothed == math.inf else 1.0) * (0.5 if seen.singles >= 8 else 1.0)
+
+    found = settle([PLANE], None, tried)
+    assert found.channels == Channels(smoothed=math.inf, singles=8)
+
+
+def test_further_wavenumbers_are_tried_only_as_long_as_they_help():
+    asked = []
+
+    def tried(layout, seen):
+        asked.append(seen.singles)
+        return 1.0 / min(seen.singles, 16)
+
+    assert settle([PLANE], None, tried).channels.singles == 16
+    assert max(asked) == 32
+
+
+@pytest.mark.parametrize(("error", "reach"), [(0.9, 1), (0.8, 2)])
+def test_a_longer_reach_must_bring_more(error, reach):
+    assert settle([PLANE], None, lambda _, seen: error if seen.reach == 2 else 1.0).channels.reach == reach
+
+
+@pytest.mark.parametrize(("error", "reach"), [(0.999, 1), (1.0, 2)])
+def test_a_shorter_reach_must_only_be_no_worse(error, reach):
+    def tried(_, seen):
+        return error if seen.reach == 1 else 1.0
+
+    assert settle([LINE], None, tried).channels.reach == reach
+
+
+def test_a_trial_that_fails_is_not_taken():
+    found = settle(
+        [LINE, PERIODIC], None, lambda layout, seen: 1.0 if layout is LINE and not seen.smoothed else math.inf
+    )
+    assert found.layout is LINE
+    assert found.channels.smoothed is None
