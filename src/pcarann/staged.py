@@ -177,6 +177,7 @@ class Staged(Surrogate):
             record = _record(grown, samples, start, units, held)
             place.wait()
             self._fitted = replace(record, seconds={"total": perf_counter() - began, **record.seconds})
+            self.__dict__.pop("auto_report_", None)
         return self
 
     def partial_fit(self, X: Array, y: Array, *, forgetting: float = 1.0) -> Staged:
