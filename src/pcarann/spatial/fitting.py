@@ -53,7 +53,7 @@ class Wanted:
     """Whether û starts as the input"""
     terms: Terms | None = None
     keep_sums: bool = False
-    tick: Tick = lambda stage, done, total: None  # noqa: E731
+    tick: Tick = lambda stage, done, total: None
 
 
 @dataclass(frozen=True, eq=False)

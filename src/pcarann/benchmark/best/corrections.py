@@ -18,7 +18,7 @@ _SAMPLES = 200
 def run_corrections(
     problem: Problem, *, device: str | None = None, tell: Tell = lambda message: None
 ) -> tuple[Record, Fields]:
-    """Fit stages to a few samples of a problem; return a record, and fields of one sample, of median error all along."""
+    """Fit stages to a few samples of a problem; return a record, and fields of a sample of median error all along."""
     tell(f"{problem.title}: what each stage corrects")
     train, _, test = generate(problem, device=device).split(*problem.sizes)
     train = train[:_SAMPLES]
