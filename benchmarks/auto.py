@@ -8,10 +8,12 @@
 The opponent is PCA and Matérn-5/2 kernel ridge that loses nothing to the PCAs (`COMPONENTS`), with length, ridge and
 whitening chosen by validation (`kernel`), and the same on inputs that a Gaussian has smoothed along the axes of their
 grid, its width chosen by the same validation (`smoothed`). Columns of a table are standardised for it. Ours are
-`PCARaNN.auto`, without a symmetry and with one where the problem has it (`symmetric`), and the paper's two variants
-with default parameters (`energy`, `refined`), than the better of which it should never be worse. Everyone's seconds
-contain everything from raw arrays to a model that predicts; those of the recipe stand beside its budget. For the run
-there are one JSON record and one Markdown table.
+`pcarann.auto`, without a symmetry and with one where the problem has it (`symmetric`), and what it chooses from, each
+alone: the latent search (`latent`, which is `PCARaNN.auto`, with the same budget) and stages as they come (`stages`,
+without any budget), than the better of which it should hardly ever be worse. The paper's two variants with default
+parameters (`energy`, `refined`) stand beside them. Everyone's seconds contain everything from raw arrays to a model
+that predicts; those of the recipe stand beside its budget. For the run there are one JSON record, written anew after
+every case, and one Markdown table.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ import numpy as np
 from auto_cases import CASES, AutoCase
 from scipy.ndimage import gaussian_filter
 
+import pcarann
 from pcarann.baselines.kernel_ridge import KernelOperator
 from pcarann.benchmark.machine import machine_facts
 from pcarann.benchmark.paper.runs import DATA_SEED, MODEL_SEED
@@ -37,6 +40,7 @@ from pcarann.files import atomic_writer
 from pcarann.metrics import relative_l2
 from pcarann.operator import PCARaNN
 from pcarann.problems.dataset import OperatorData
+from pcarann.staged import Staged
 
 __all__ = ["METHODS", "OPPONENTS", "main"]
 
@@ -51,6 +55,8 @@ MOST_TUNED = 1000
 """Samples on which length and whitening are chosen: an eigendecomposition of N × N for each takes O(N³)"""
 OPPONENTS = ("kernel", "smoothed")
 PLAIN = ("energy", "refined")
+PARTS = ("latent", "stages")
+"""What the recipe chooses from"""
 
 
 def kernel(case: AutoCase, train: OperatorData, test: OperatorData, options: argparse.Namespace) -> Record:
@@ -74,16 +80,32 @@ def smoothed(case: AutoCase, train: OperatorData, test: OperatorData, options: a
     return _record(prediction, test, begun, chosen=_chosen(model) | {"smoothing": width})
 
 
+def latent(case: AutoCase, train: OperatorData, test: OperatorData, options: argparse.Namespace) -> Record:
+    """The search of a latent model."""
+    return _auto(PCARaNN.auto, train, test, options)
+
+
+def stages(case: AutoCase, train: OperatorData, test: OperatorData, options: argparse.Namespace) -> Record:
+    """Stages as they come."""
+    begun = time.perf_counter()
+    try:
+        model = Staged(random_state=MODEL_SEED).fit(train.inputs, train.outputs)
+    except ValueError as nothing_shared:
+        return {"failed": str(nothing_shared)}
+    fitted = time.perf_counter() - begun
+    return _record(model.predict(test.inputs), test, begun, fit_seconds=fitted, report=str(model.stages_))
+
+
 def auto(case: AutoCase, train: OperatorData, test: OperatorData, options: argparse.Namespace) -> Record:
     """The recipe."""
-    return _auto(train, test, options)
+    return _auto(pcarann.auto, train, test, options)
 
 
 def symmetric(case: AutoCase, train: OperatorData, test: OperatorData, options: argparse.Namespace) -> Record:
     """The recipe, offered the symmetry of the problem."""
     if case.symmetry is None:
         return {"failed": "no symmetry is offered"}
-    return _auto(train, test, options, symmetry=case.symmetry)
+    return _auto(pcarann.auto, train, test, options, symmetry=case.symmetry)
 
 
 def energy(case: AutoCase, train: OperatorData, test: OperatorData, options: argparse.Namespace) -> Record:
@@ -97,7 +119,7 @@ def refined(case: AutoCase, train: OperatorData, test: OperatorData, options: ar
 
 
 METHODS: dict[str, Callable[[AutoCase, OperatorData, OperatorData, argparse.Namespace], Record]] = {
-    method.__name__: method for method in (kernel, smoothed, auto, symmetric, energy, refined)
+    method.__name__: method for method in (kernel, smoothed, latent, stages, auto, symmetric, energy, refined)
 }
 
 
@@ -106,10 +128,12 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     options = _options(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
     record = {"kind": "auto", "quick": options.quick, "budget": options.budget, "machine": machine_facts(None)}
-    record["cases"] = {name: _case_record(name, options) for name in options.cases}
-    _write(options.output / "auto.json", json.dumps(record, indent=1) + "\n")
+    record["cases"] = {}
     table: Path = options.output / "auto.md"
-    _write(table, _report(record))
+    for name in options.cases:
+        record["cases"][name] = _case_record(name, options)
+        _write(options.output / "auto.json", json.dumps(record, indent=1) + "\n")
+        _write(table, _report(record))
     return table
 
 
@@ -121,12 +145,14 @@ def _case_record(name: str, options: argparse.Namespace) -> Record:
     for method in options.methods:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="n_components=")  # the default number is above some ranks
+            warnings.filterwarnings("ignore", message=".* outside the range of the training data")
             warnings.filterwarnings("ignore", message=".*extrapolations")  # few rough samples span too little
             found = METHODS[method](case, train, test, options)
         record["methods"][method] = found
         said = found.get("failed") or f"{found['error']:.3e}  {found['seconds']:6.1f} s  {found.get('chosen', '')}"
         sys.stderr.write(f"{name:20} {method:10} {said}\n")
-    return record | _against_opponents(record["methods"]) | _against_plain(record["methods"])
+    methods = record["methods"]
+    return record | _against_opponents(methods) | _against(methods, PLAIN, "plain") | _against(methods, PARTS, "parts")
 
 
 def _against_opponents(methods: dict[str, Record]) -> Record:
@@ -143,12 +169,12 @@ def _against_opponents(methods: dict[str, Record]) -> Record:
     return {"better_opponent": better, "ratios": ratios}
 
 
-def _against_plain(methods: dict[str, Record]) -> Record:
-    """Ratio of the recipe's error to that of the better of the estimators as they come."""
-    plain = [methods[name]["error"] for name in PLAIN if name in methods]
-    if not plain or "auto" not in methods:
+def _against(methods: dict[str, Record], others: Sequence[str], name: str) -> Record:
+    """Ratio of the recipe's error to that of the best of some others."""
+    errors = [methods[other]["error"] for other in others if "error" in methods.get(other, {})]
+    if not errors or "auto" not in methods:
         return {}
-    return {"auto_over_plain": methods["auto"]["error"] / min(plain)}
+    return {f"auto_over_{name}": methods["auto"]["error"] / min(errors)}
 
 
 def _tuned(inputs: Fields, outputs: Fields, options: argparse.Namespace) -> KernelOperator:
@@ -177,12 +203,14 @@ def _smooth(fields: Fields, width: float, kind: str) -> Fields:
     return np.asarray(gaussian_filter(fields, sigma, mode="wrap" if kind == "periodic" else "nearest"))
 
 
-def _auto(train: OperatorData, test: OperatorData, options: argparse.Namespace, **offered: Any) -> Record:
+def _auto(
+    choose: Callable[..., Any], train: OperatorData, test: OperatorData, options: argparse.Namespace, **offered: Any
+) -> Record:
     begun = time.perf_counter()
-    model = PCARaNN.auto(train.inputs, train.outputs, budget=options.budget, random_state=MODEL_SEED, **offered)
+    model = choose(train.inputs, train.outputs, budget=options.budget, random_state=MODEL_SEED, **offered)
     seconds = time.perf_counter() - begun
     record = _record(model.predict(test.inputs), test, begun, report=str(model.auto_report_))
-    return record | {"fit_over_budget": seconds / options.budget}
+    return record | {"winner": type(model).__name__, "fit_over_budget": seconds / options.budget}
 
 
 def _plain(train: OperatorData, test: OperatorData, model: PCARaNN) -> Record:
@@ -202,12 +230,16 @@ def _report(record: Record) -> str:
     quick = " **Quick mode: these numbers mean nothing.**" if record["quick"] else ""
     heading = (
         "Mean relative L² error on the test set (seconds to fit and predict). Ratios are those of error and of seconds "
-        f"to the better of {' and '.join(OPPONENTS)}, and of error to the better of {' and '.join(PLAIN)}. `symmetric` "
-        f"is auto with an exact symmetry offered. Budget of auto: {record['budget']:g} s; beside it the seconds to the "
-        "fitted model (auto, symmetric). Sources "
+        f"to the better of {' and '.join(OPPONENTS)}, and of error to the better of {' and '.join(PLAIN)}, and of "
+        f"{' and '.join(PARTS)}. `symmetric` is auto with an exact symmetry offered. Budget of latent, auto and "
+        f"symmetric: {record['budget']:g} s; beside it the seconds to the fitted model (auto, symmetric). Sources "
         f"{record['machine']['sources']}, {record['machine']['cores']} cores.{quick}"
     )
-    ratios = ["auto / better opponent", "auto / better plain", "seconds / budget"] if "auto" in methods else []
+    ratios = (
+        ["auto / better opponent", "auto / better plain", "auto / better part", "seconds / budget"]
+        if "auto" in methods
+        else []
+    )
     columns = ["case", "training samples", *methods, *ratios]
     rows = [_row(name, case, methods) for name, case in record["cases"].items()]
     lines = [columns, ["---"] * len(columns), *rows]
@@ -222,7 +254,8 @@ def _row(name: str, case: Record, methods: list[str]) -> list[str]:
     if "auto" in methods:
         ratio = case.get("ratios", {}).get("auto")
         cells.append(f"{ratio['error']:.2f} ({ratio['seconds']:.1f})" if ratio else "–")
-        cells.append(f"{case['auto_over_plain']:.2f}" if "auto_over_plain" in case else "–")
+        for key in ("auto_over_plain", "auto_over_parts"):
+            cells.append(f"{case[key]:.2f}" if key in case else "–")
         used = (case["methods"].get(name, {}).get("fit_over_budget") for name in ("auto", "symmetric"))
         cells.append(", ".join(f"{share:.2f}" for share in used if share is not None))
     return cells

@@ -1,4 +1,4 @@
-"""Ten data sets on which an automatic recipe is judged, none of them one of the paper's four problems.
+"""Data sets on which an automatic recipe is judged, none of them one of the paper's four problems.
 
     burgers_rough        u₀ ↦ u(·, 1), ν = 0.05, u₀ ~ N(0, 625(−Δ + 25)⁻²), 1024 points
     burgers_few          the same with ν = 0.02, a rougher u₀ ~ N(0, 8(−Δ + 9)^−1.25) and 120 training samples
@@ -10,6 +10,7 @@
     backward_diffusion   a diffused field with 1 % noise ↦ the field before, 128 points
     lorenz96             x(0) ↦ x(0.2) on the attractor of 16 variables, 3500 training samples
     screened_poisson     f ↦ u, −Δu + 10u³ = f, u = 0 on the boundary, f a sum of rectangles, 64 × 64
+    rough_burgers, two_valued, continuous64    rough inputs with 200 training samples (`pcarann.benchmark.rough.cases`)
 
 Each function takes a number of samples and a seed and returns the pairs, in NumPy, in seconds. The solutions are
 exact but for rounding (`burgers_*`, `pipe_table`, `backward_diffusion`), for quadrature on the grid of the data
@@ -25,6 +26,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from pcarann.backend.arrays import place_of
+from pcarann.benchmark.rough.cases import CASES as ROUGH
 from pcarann.problems.dataset import OperatorData
 from pcarann.problems.spectral import second_difference_eigenvalues, sine_matrix, wavenumbers
 from pcarann.symmetry.generators import Symmetry
@@ -260,6 +263,26 @@ def _lorenz(x: Fields) -> Fields:
     return (np.roll(x, -1, axis=1) - np.roll(x, 2, axis=1)) * np.roll(x, 1, axis=1) - x + 8
 
 
+def rough_burgers(n: int, seed: int) -> tuple[Fields, Fields]:
+    """From a state whose waves fall like 1/k to the state at t = 0.2."""
+    return _rough("rough_burgers", n, seed)
+
+
+def two_valued(n: int, seed: int) -> tuple[Fields, Fields]:
+    """From a conductivity of 1 or 10 on blocks to the temperature."""
+    return _rough("two_valued", n, seed)
+
+
+def continuous64(n: int, seed: int) -> tuple[Fields, Fields]:
+    """From a rough conductivity to the temperature."""
+    return _rough("continuous64", n, seed)
+
+
+def _rough(name: str, n: int, seed: int) -> tuple[Fields, Fields]:
+    inputs, outputs = ROUGH[name].simulate(range(n), place_of(np.zeros(1)), seed=seed)
+    return np.asarray(inputs), np.asarray(outputs)
+
+
 CASES = {
     case.name: case
     for case in (
@@ -273,5 +296,8 @@ CASES = {
         AutoCase(backward_diffusion, 800, 200, "periodic"),
         AutoCase(lorenz96, 3500, 200, "periodic", Symmetry.shifts(-1)),
         AutoCase(screened_poisson, 400, 150, "bounded", Symmetry.dihedral()),
+        AutoCase(rough_burgers, 200, 200, "periodic"),
+        AutoCase(two_valued, 200, 100, "bounded"),
+        AutoCase(continuous64, 200, 100, "bounded"),
     )
 }

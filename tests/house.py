@@ -27,7 +27,7 @@ LAYERS = {
     "uncertainty": ("uncertainty",),
     "space": ("spatial",),
     "a fit": ("options", "settings", "fitted", "attributes", "fitting", "recipe", "storage"),
-    "surrogates": ("surrogate", "operator", "staged", "marching", "loading", "pcarann"),
+    "surrogates": ("surrogate", "operator", "staged", "automatic", "marching", "loading", "pcarann"),
     "beside": ("problems", "baselines"),
     "benchmark": ("benchmark",),
     "command line": ("cli",),

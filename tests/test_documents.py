@@ -11,7 +11,7 @@ import pytest
 
 import pcarann
 from house import ROOT
-from pcarann import PCARaNN
+from pcarann import PCARaNN, automatic
 
 DOCUMENTS = {
     path.name: path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")))
@@ -56,12 +56,12 @@ def run(name, text, given):
 @pytest.fixture
 def quick_auto(monkeypatch):
     """`auto` is called as it is written, and has seconds."""
-    auto = PCARaNN.auto.__func__
+    auto = automatic.auto
 
-    def limited(cls, X, y, *, budget=60.0, **others):
-        return auto(cls, X, y, budget=budget / 20, **others)
+    def limited(X, y, *, budget=60.0, **others):
+        return auto(X, y, budget=budget / 20, **others)
 
-    monkeypatch.setattr(PCARaNN, "auto", classmethod(limited))
+    monkeypatch.setattr(automatic, "auto", limited)
 
 
 def given(name):

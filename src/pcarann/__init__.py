@@ -22,6 +22,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pcarann.automatic import auto
     from pcarann.loading import load
     from pcarann.marching.estimator import Marching
     from pcarann.operator import PCARaNN
@@ -46,6 +47,7 @@ __all__ = [
     "Refine",
     "Staged",
     "Symmetry",
+    "auto",
     "load",
 ]
 
@@ -62,6 +64,7 @@ _HOME = {
     "Refine": "options",
     "Staged": "staged",
     "Symmetry": "symmetry.generators",
+    "auto": "automatic",
     "load": "loading",
 }
 

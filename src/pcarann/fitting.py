@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from pcarann.backend.arrays import Array, place_of, taken
 from pcarann.backend.concurrency import single_threaded
@@ -41,9 +42,9 @@ from pcarann.symmetry.group import Group
 from pcarann.uncertainty.fit_report import FitReport
 from pcarann.uncertainty.survey import survey
 from pcarann.uncertainty.view import view_of
-from pcarann.validation import check_weights, warn_user
+from pcarann.validation import check_fields, check_pair_lengths, check_weights, required, warn_user
 
-__all__ = ["Samples", "train"]
+__all__ = ["Grids", "Samples", "checked_pairs", "train"]
 
 _REFINED_ROWS = 6000  # in the validation loss, copies included
 _FEWEST_TO_REFINE = 5
@@ -53,6 +54,19 @@ _JUDGED_ROWS = 100  # samples, copies included, on which a fit is judged
 
 Watched = tuple[Centred, Array, Array]
 """Centred fields, their Gram matrix and its leading eigenvectors: what a PCA without some samples is made from"""
+
+Grids = tuple[tuple[int, ...], tuple[int, ...]]
+"""Shapes of an input and of an output"""
+
+
+def checked_pairs(X: Any, y: Any, device: str | None, least: int) -> tuple[Array, Array, Grids, Units]:
+    """Inputs and outputs, checked, in units in which they can be squared; their grids; the units."""
+    place = place_of(X, device).computing
+    inputs, input_grid = check_fields(X, "X", place, least=least)
+    outputs, output_grid = check_fields(required(y), "y", place, scalar=True, least=least)
+    check_pair_lengths(inputs.shape[0], outputs.shape[0])
+    units = Units.of(inputs, outputs)
+    return *units.divided(inputs, outputs), (input_grid, output_grid), units
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,8 @@ from pcarann.backend.arrays import Array, place_of
 from pcarann.backend.locking import writing
 from pcarann.backend.progress import progress
 from pcarann.fitted import Fitted, Look
-from pcarann.fitting import Samples, train
+from pcarann.fitting import Samples, checked_pairs, train
 from pcarann.latent.smoothing import Smoothing
-from pcarann.latent.units import Units
 from pcarann.options import Adapt, Fields, Kernel
 from pcarann.settings import Settings
 from pcarann.storage.document import described
@@ -30,17 +29,16 @@ from pcarann.uncertainty.conformal import Calibration
 from pcarann.uncertainty.novelty import Novelty
 from pcarann.validation import (
     check_count,
-    check_fields,
     check_number,
     check_pair_lengths,
     check_seed,
     column_names,
-    required,
     warn_user,
 )
 
 if TYPE_CHECKING:
     from pcarann.recipe.report import AutoReport
+    from pcarann.recipe.verdict import AutoVerdict
 
 __all__ = ["PCARaNN"]
 
@@ -109,7 +107,7 @@ class PCARaNN(FittedAttributes, Surrogate):
     True
     """
 
-    auto_report_: AutoReport
+    auto_report_: AutoReport | AutoVerdict
     """What `auto` tried and chose"""
 
     def __init__(
@@ -152,7 +150,7 @@ class PCARaNN(FittedAttributes, Surrogate):
         """
         with writing(self):
             settings, together = Settings.of(self), check_count(together, "together")
-            inputs, outputs, grids, units = _pairs(X, y, self.device, least=2)
+            inputs, outputs, grids, units = checked_pairs(X, y, self.device, least=2)
             if inputs.shape[0] % together:
                 raise ValueError(f"together={together} must divide the number of samples, found {inputs.shape[0]}.")
             smoothing = Smoothing.of(inputs, grids[0], settings.fields.smoothing)
@@ -179,27 +177,25 @@ class PCARaNN(FittedAttributes, Surrogate):
     ) -> PCARaNN:
         """Choose all options by validation, within about `budget` seconds in all, and return the fitted model.
 
+        `pcarann.auto` does this too and compares the outcome with stages that see space.
+
         `auto_report_` of the model says what was tried, left out and chosen: print it. The estimator as it comes is
         always among the finalists. A `symmetry` that is offered is used only where it lowers the validation error.
         """
-        from pcarann.recipe.search import choose
+        from pcarann.recipe.search import searched
 
-        check_number(budget, "budget", above=0.0)
-        fixed = {"random_state": check_seed(random_state), "device": device}
-        inputs, outputs, grids, units = _pairs(X, y, device, least=_FEWEST_TO_CHOOSE)
+        model: PCARaNN
         with progress(verbose) as tick:
-            parameters, report = choose(
+            model, report = searched(
                 cls,
-                (inputs, outputs),
-                grids,
-                fixed=fixed,
+                X,
+                y,
                 budget=budget,
                 symmetry=symmetry,
+                fixed={"random_state": check_seed(random_state), "device": device},
                 tick=lambda name: tick(name, 0, None),
             )
-        model = cls(**parameters, verbose=verbose)
-        if isinstance(model.scales, tuple):
-            model.scales = (model.scales[0] / units.inputs, model.scales[1])
+        model.verbose = verbose
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="n_components=.* was asked for")
             model.fit(X, y)
@@ -275,15 +271,3 @@ class PCARaNN(FittedAttributes, Surrogate):
 
     def _calibrated(self, calibration: Calibration, state: int) -> None:
         self._fitted = replace(self._fitted, calibration=calibration, calibrated=state)
-
-
-def _pairs(
-    X: Any, y: Any, device: str | None, least: int
-) -> tuple[Array, Array, tuple[tuple[int, ...], tuple[int, ...]], Units]:
-    """Inputs and outputs, checked, in units in which they can be squared; their grids; the units."""
-    place = place_of(X, device).computing
-    inputs, input_grid = check_fields(X, "X", place, least=least)
-    outputs, output_grid = check_fields(required(y), "y", place, scalar=True, least=least)
-    check_pair_lengths(inputs.shape[0], outputs.shape[0])
-    units = Units.of(inputs, outputs)
-    return *units.divided(inputs, outputs), (input_grid, output_grid), units

@@ -107,8 +107,15 @@ def test_the_symmetry_that_is_offered_is_exact(name):
 
 def test_the_recipe_is_compared_with_the_better_of_the_plain_estimators():
     methods = {name: {"error": value} for name, value in (("auto", 0.3), ("energy", 0.2), ("refined", 0.6))}
-    assert auto._against_plain(methods) == {"auto_over_plain": pytest.approx(1.5)}
-    assert auto._against_plain({"auto": methods["auto"]}) == {}
+    assert auto._against(methods, auto.PLAIN, "plain") == {"auto_over_plain": pytest.approx(1.5)}
+    assert auto._against({"auto": methods["auto"]}, auto.PLAIN, "plain") == {}
+
+
+def test_the_recipe_is_compared_with_the_better_of_its_parts_where_there_are_two():
+    methods = {name: {"error": value} for name, value in (("auto", 0.3), ("latent", 0.2), ("stages", 0.6))}
+    assert auto._against(methods, auto.PARTS, "parts") == {"auto_over_parts": pytest.approx(1.5)}
+    alone = methods | {"stages": {"failed": "nothing to see in space"}}
+    assert auto._against(alone, auto.PARTS, "parts") == {"auto_over_parts": pytest.approx(1.5)}
 
 
 def test_ratios_are_to_the_opponent_of_least_error():
@@ -133,8 +140,9 @@ def test_quick_mode_writes_record_and_table(tmp_path):
     assert cases["burgers_few"]["methods"]["smoothed"]["chosen"]["smoothing"] in auto.SMOOTHING
     assert "failed" in cases["pipe_table"]["methods"]["smoothed"]
     assert "failed" in cases["pipe_table"]["methods"]["symmetric"]
+    assert "nothing to see in space" in cases["pipe_table"]["methods"]["stages"]["failed"]
     assert cases["pipe_table"]["methods"]["auto"]["fit_over_budget"] > 0
-    assert "auto / better plain" in path.read_text()
+    assert "auto / better plain | auto / better part" in path.read_text()
     assert cases["pipe_table"]["methods"]["auto"]["report"]
     assert "these numbers mean nothing" in path.read_text()
 

@@ -61,7 +61,9 @@ _SUCCESS = ("Optimization terminated successfully", "The loss is zero at the sta
 )
 @click.option("--step", type=int, help="With --march: snapshots from which one step leads on.  [default: 1]")
 @click.option("--first", type=int, help="With --march: pairs before this snapshot are not used.  [default: 0]")
-@click.option("--auto", is_flag=True, help="Choose all of these by validation; only --seed and --budget count then.")
+@click.option(
+    "--auto", is_flag=True, help="Choose all of these, or stages that see space; only --seed and --budget count then."
+)
 @click.option(
     "--budget", default="60s", show_default=True, callback=duration, help="Longest search of --auto, such as 5m."
 )
@@ -73,6 +75,7 @@ _SUCCESS = ("Optimization terminated successfully", "The loss is zero at the sta
 @json_option
 def fit(data: Source, target: Target, march: bool, auto: bool, as_json: bool, **parameters: Any) -> None:
     """Fit a surrogate to DATA and write it to a model file."""
+    from pcarann.automatic import auto as automatic
     from pcarann.operator import PCARaNN
 
     budget = parameters.pop("budget")
@@ -84,7 +87,7 @@ def fit(data: Source, target: Target, march: bool, auto: bool, as_json: bool, **
     a, u = data.pair()
     if auto:
         own = {name: parameters[name] for name in ("random_state", "device")}
-        model = PCARaNN.auto(a, u, budget=budget, verbose=True, **own)
+        model: Any = automatic(a, u, budget=budget, verbose=True, **own)
     elif stages is not None:
         model = _marched(stages, marching).fit(a, u) if march else stages.fit(a, u)
     else:

@@ -83,7 +83,7 @@ class Race:
             told = Finalist(choice.name, float(whole.mean()), int(whole.size), self.seconds[choice])
             self.report.finalists.append(told)
             if choice == winner:
-                self.report.choice, self.report.error = choice, told.error
+                self.report.choice, self.report.error, self.report.by_fold = choice, told.error, parts
         return winner
 
     def best(self, among: Iterable[Choice]) -> Choice:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from pcarann.recipe.choice import Choice
 
@@ -42,6 +44,8 @@ class AutoReport:
     choice: Choice = field(default_factory=Choice)
     error: float = math.inf
     """Error of the choice on samples held out; infinite where there was no time to judge it"""
+    by_fold: list[np.ndarray[Any, Any]] = field(default_factory=list)
+    """Errors of the choice on the samples held out, fold by fold, as far as it was judged"""
     seconds: float = 0.0
     """In all, with the last fit"""
 

@@ -23,6 +23,7 @@ from typing import Any
 from pcarann.backend.arrays import Array, place_of, taken
 from pcarann.backend.concurrency import single_threaded
 from pcarann.backend.random import uniform
+from pcarann.fitting import checked_pairs
 from pcarann.latent.smoothing import Smoothing
 from pcarann.recipe.choice import DEFAULT, ENERGY, Choice
 from pcarann.recipe.finals import Race
@@ -30,8 +31,12 @@ from pcarann.recipe.judge import Judge, Split, split_into_folds
 from pcarann.recipe.report import AutoReport, Trial
 from pcarann.recipe.trials import SEARCHED_LENGTHS, Fold, KernelTrial, random_trial
 from pcarann.symmetry.generators import Symmetry
+from pcarann.validation import check_number
 
-__all__ = ["AutoReport", "Search", "choose"]
+__all__ = ["FEWEST_TO_CHOOSE", "AutoReport", "Search", "choose", "searched"]
+
+FEWEST_TO_CHOOSE = 10
+"""Samples"""
 
 _POWERS = (-1.5, -1.0, -0.5, 0.0, 0.5, 1.0)
 _MODES = (4, 8, 16, 32, 64, 128)
@@ -47,6 +52,26 @@ _LEAST_SEARCH_SHARE = 0.15  # of the budget, where it is there
 _FAR_BETTER = 0.5  # of the error of the estimator as it comes
 _PROBE_SIZE = 200  # size of the matrix whose eigenvalues are timed before the first trial
 _LENGTHS_TRIED = 6  # lengths at which a trial needs them, about
+
+
+def searched(
+    estimator: Callable[..., Any],
+    X: Any,
+    y: Any,
+    *,
+    budget: float,
+    symmetry: Symmetry | None,
+    fixed: dict[str, Any],
+    tick: Callable[[str], None],
+) -> tuple[Any, AutoReport]:
+    """Choose for inputs X and outputs y as a user hands them in; return the estimator, to be fitted, and the report."""
+    check_number(budget, "budget", above=0.0)
+    inputs, outputs, grids, units = checked_pairs(X, y, fixed["device"], least=FEWEST_TO_CHOOSE)
+    chosen = choose(estimator, (inputs, outputs), grids, fixed=fixed, budget=budget, symmetry=symmetry, tick=tick)
+    model = estimator(**chosen[0])
+    if isinstance(model.scales, tuple):
+        model.scales = (model.scales[0] / units.inputs, model.scales[1])
+    return model, chosen[1]
 
 
 def choose(
@@ -103,7 +128,7 @@ def _take_unjudged(judge: Judge, race: Race, found: list[Choice]) -> None:
         if report.choice.plain and far_better and choice not in judged:
             fits = judge.in_time(choice)
             if judge.last_fit(fits) <= judge.seconds_left:
-                report.choice, report.error = fits, tried[choice.name]
+                report.choice, report.error, report.by_fold = fits, tried[choice.name], []
                 report.left_out.append((f"a second judgement of {choice.name}", "no time was left; the trials decided"))
                 return
 

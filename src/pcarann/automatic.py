@@ -1,0 +1,283 @@
+"""`auto`: all options chosen by validation, among latent models and stages that see space, within a budget.
+
+    a first look at stages: hopeless? how slow? ──▶ stages fitted ──▶ the latent search ──▶ judged ──▶ better stages
+
+Stages hold out a fifth of the samples themselves to choose ridges, so that one fit gives a model and its error. Where
+that is far from the error of the latent search, it decides. Where the two are close, both are judged on the same
+samples: the first fold of the latent search, whose finalists are fitted to all others, as the stages then are. Before
+anything is begun its seconds are foreseen (`pcarann.recipe.stages`).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pcarann.backend.arrays import Array, taken
+from pcarann.backend.progress import progress
+from pcarann.fitting import checked_pairs
+from pcarann.operator import PCARaNN
+from pcarann.options import Grid
+from pcarann.recipe.choice import KEPT_ENERGY
+from pcarann.recipe.judge import split_into_folds
+from pcarann.recipe.report import AutoReport, Trial
+from pcarann.recipe.search import FEWEST_TO_CHOOSE, searched
+from pcarann.recipe.stages import Stages, StagesJudge, relative_errors
+from pcarann.recipe.verdict import AutoVerdict
+from pcarann.staged import Staged
+from pcarann.symmetry.generators import Symmetry
+from pcarann.validation import check_number, check_seed
+
+__all__ = ["auto"]
+
+_MOST_HELD = 200  # samples on which both sides are judged
+_FIRST, _LOOKED_AT = 8, (64, 32, 16)  # samples of the first fit, which is timed, and of the first look
+_MANY_POINTS, _FEW_FEATURES = 1 << 14, 24  # of an output, for which the first fit has so many features
+_LOOK_SHARE = 0.1  # of the budget
+_HOPELESS = 5.0  # times the error of a kernel on the latents, for the same few samples
+_SHARES = ((0.5, 0.6), (1.5, 0.45), (math.inf, 0.3))  # errors in units of that kernel's; of the time left, for stages
+_LEADING, _LATENT_SHARE = 0.6, 0.5  # errors in the same units; of the time left then, for the latent search
+_CLOSE = 1.5  # times the other's error: below it both are judged on the same samples
+_GAIN = 0.98  # of the error, for which dearer stages are taken
+_RICHER: tuple[dict[str, Any], ...] = ({"n_stages": 10, "n_features": 200}, {"n_stages": 8, "n_features": 150})
+_MOST_COPIES = 16
+_CAREFUL = 0.8  # of the time left, that a fit may be foreseen to take
+
+
+def auto(
+    X: Array,
+    y: Array,
+    *,
+    budget: float = 60.0,
+    symmetry: Symmetry | None = None,
+    random_state: Any = 0,
+    device: str | None = None,
+    verbose: bool = False,
+) -> PCARaNN | Staged:
+    """Choose a surrogate and all its options by validation, within about `budget` seconds in all, and fit it.
+
+    Latent models are searched (`PCARaNN.auto`), and stages that see space (`Staged`) are tried where inputs and outputs
+    share axes; whichever has the lower error on samples held out comes back. `auto_report_` says what was tried on both
+    sides, and why the winner won: print it. A `symmetry` that is offered is used only where it lowers the error.
+    """
+    check_number(budget, "budget", above=0.0)
+    begun = time.perf_counter()
+    fixed = {"random_state": check_seed(random_state), "device": device}
+    with progress(verbose) as tick:
+        contest = _Contest(
+            (X, y), begun=begun, budget=budget, symmetry=symmetry, fixed=fixed, tick=lambda name: tick(name, 0, None)
+        )
+        model = contest.run()
+        verdict = contest.verdict
+        if isinstance(model, Staged):
+            verdict.chosen = str(model.stages_)
+        else:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="n_components=.* was asked for")
+                model.fit(X, y)
+    model.verbose = verbose
+    verdict.seconds = time.perf_counter() - begun
+    model.auto_report_ = verdict
+    return model
+
+
+class _Contest:
+    """Both sides, and the time that is left for them."""
+
+    def __init__(
+        self,
+        fields: tuple[Array, Array],
+        *,
+        begun: float,
+        budget: float,
+        symmetry: Symmetry | None,
+        fixed: dict[str, Any],
+        tick: Callable[[str], None],
+    ):
+        self.fields, self.end, self.symmetry, self.fixed, self.tick = fields, begun + budget, symmetry, fixed, tick
+        inputs, outputs, self.grids, _ = checked_pairs(*fields, fixed["device"], least=FEWEST_TO_CHOOSE)
+        self.pair = inputs, outputs
+        self.samples = int(inputs.shape[0])
+        self.inner, held = split_into_folds(self.samples, fixed["random_state"])[0]
+        self.positions = range(0, len(held), -(-len(held) // _MOST_HELD))
+        """Which of the samples held out, in ascending order, are judged on"""
+        self.held = [sorted(held)[i] for i in self.positions]
+        self.verdict = AutoVerdict(AutoReport(), budget=budget)
+        self.share, self.leading = _SHARES[-1][1], False
+
+    @property
+    def left(self) -> float:
+        """Seconds"""
+        return self.end - time.perf_counter()
+
+    def run(self) -> PCARaNN | Staged:
+        """The winner: stages are fitted, a latent model is not."""
+        stages = self._stages()
+        self.tick("latent models")
+        share = _LATENT_SHARE if stages is not None and self.leading else 1.0
+        budget = max(share * self.left, 0.01 * self.verdict.budget)
+        latent: PCARaNN
+        latent, report = searched(
+            PCARaNN, *self.fields, budget=budget, symmetry=self.symmetry, fixed=self.fixed, tick=self.tick
+        )
+        self.verdict.latent = report
+        if stages is None:
+            self.verdict.error, self.verdict.reason = report.error, "no stages were fitted to all samples"
+            return latent
+        choice, model = stages
+        if not self._wins(choice, _own_error(model), report):
+            return latent
+        self.judge.start_seconds = _seconds_of(report)
+        return self._bettered(choice, model, latent)
+
+    def _stages(self) -> tuple[Stages, Staged] | None:
+        """Stages fitted to all samples, as large as the time allows; None where they are not worth it."""
+        try:
+            self.judge = StagesJudge(Staged, self.pair, self.grids, symmetry=self.symmetry, fixed=self.fixed)
+        except ValueError as nothing_shared:
+            self.verdict.left_out.append(("all", str(nothing_shared)))
+            return None
+        if (why := self._looked()) is not None:
+            self.verdict.left_out.append(("all further ones", why))
+            return None
+        for choice in Stages().fewer(self.samples):
+            if self.judge.foreseen(choice, self.samples) <= self.share * self.left:
+                model = self._fitted(choice)
+                return _settled(choice, model), model
+        self._leave_out([choice])
+        return None
+
+    def _looked(self) -> str | None:
+        """Time small fits of stages, compare them with a kernel on the latents; say why to leave it at that."""
+        many = self.judge.points > _MANY_POINTS
+        features = _FEW_FEATURES if many else Stages.n_features
+        small = Stages(n_stages=1, n_features=features, n_members=1, channels=self.judge.usual)
+        for _ in range(1 if many else 2):  # twice where the first one would time what it starts up
+            self.judge.errors(small, self.inner[:_FIRST], self.held[:2])
+        small = replace(small, n_stages=2, n_features=Stages.n_features)
+        for rows in _LOOKED_AT:
+            count = min(rows, len(self.inner))
+            foreseen = self.judge.foreseen(small, count, count)
+            if foreseen <= _LOOK_SHARE * self.verdict.budget:
+                break
+        else:
+            return f"a first look at {count} samples would take {foreseen:.1f} s"
+        self.tick("stages, a first look")
+        errors, seconds = self.judge.errors(small, self.inner[:count], self.held[:count])
+        error, quick = float(errors.mean()), self._kernel(self.inner[:count], self.held[:count])
+        name = f"{small.name}, {count} samples: a first look, a kernel on their latents has {quick:.2e}"
+        self.verdict.stages.append(Trial(name, error, seconds))
+        if error > _HOPELESS * quick:
+            return f"at the first look they were {error / quick:.0f} times worse than a kernel on the latents"
+        self.share = next(share for most, share in _SHARES if error <= most * quick)
+        self.leading = error < _LEADING * quick
+        return None
+
+    def _kernel(self, inner: list[int], held: list[int]) -> float:
+        """The error of a plain latent model of few samples."""
+        model = PCARaNN(KEPT_ENERGY, n_members=1, regressor="kernel", **self.fixed)
+        (a, a_held), (u, u_held) = ([taken(part, sorted(rows)) for rows in (inner, held)] for part in self.judge.pair)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            return float(relative_errors(model.fit(a, u).predict(a_held), u_held).mean())
+
+    def _fitted(self, choice: Stages) -> Staged:
+        """Stages fitted to all samples."""
+        self.tick(f"stages: {choice.name}")
+        model: Staged = self.judge.fitted(choice, self.fields)
+        self.verdict.stages.append(Trial(choice.name, _own_error(model), model.fit_seconds_["total"]))
+        return model
+
+    def _judged(self, choice: Stages) -> float | None:
+        """The error on the samples held out, of stages fitted to the others; None where there is no time."""
+        if self.judge.foreseen(choice, len(self.inner), len(self.held)) > _CAREFUL * self.left:
+            return None
+        self.tick(f"stages: {choice.name}")
+        errors, seconds = self.judge.errors(choice, self.inner, self.held)
+        name = f"{choice.name}, fitted without the {len(self.held)} samples held out"
+        self.verdict.stages.append(Trial(name, float(errors.mean()), seconds))
+        return float(errors.mean())
+
+    def _wins(self, choice: Stages, own: float, report: AutoReport) -> bool:
+        """Whether stages do, by their own validation, or where it is close, by the samples held out."""
+        rival, on = report.error, "each on samples that it held out"
+        close = report.by_fold and max(own, rival) < _CLOSE * min(own, rival)
+        if close and (judged := self._judged(choice)) is not None:
+            own, rival = judged, float(report.by_fold[0][list(self.positions)].mean())
+            on = f"both on the same {len(self.held)} samples held out"
+        if won := own < rival:
+            self.verdict.winner, self.verdict.error = "stages", own
+            self.verdict.reason = f"error {own:.3g} against {rival:.3g} of a latent model, {on}"
+        else:
+            self.verdict.error, self.verdict.reason = rival, f"error {rival:.3g} against {own:.3g} of stages, {on}"
+        return won
+
+    def _bettered(self, choice: Stages, model: Staged, latent: PCARaNN) -> Staged:
+        """Dearer stages, one change at a time, each kept where it lowers the error."""
+        if self.symmetry is not None:
+            choice, model = self._offer_symmetry(self.symmetry, choice, model)
+        for larger in self._larger(choice), [replace(choice, model=latent)]:
+            dearer = next((one for one in larger if self._has_time(one)), None)
+            if dearer is None:
+                self._leave_out(larger[-1:])
+                continue
+            other = self._fitted(dearer)
+            if _own_error(other) < _GAIN * _own_error(model):
+                choice, model = dearer, other
+        return model
+
+    def _larger(self, choice: Stages) -> list[Stages]:
+        """Larger settings, the largest first."""
+        usual = {"n_stages": Stages.n_stages, "n_features": Stages.n_features, "n_members": Stages.n_members}
+        every = [replace(choice, samples=None, **(usual | change)) for change in (*_RICHER, {}, {"n_members": 1})]
+        return every[: every.index(choice)] if choice in every else every
+
+    def _offer_symmetry(self, symmetry: Symmetry, choice: Stages, model: Staged) -> tuple[Stages, Staged]:
+        """Judge one member with and without as many copies as there is time for, then fit all with them."""
+        most = min(self.judge.order, symmetry.n_fit or _MOST_COPIES, _MOST_COPIES)
+        if self.judge.is_symmetric(model, _own_error(model)):
+            self.verdict.left_out.append(("symmetry", "stages have it by themselves here"))
+            return choice, model
+        for copies in (most >> k for k in range(5) if most >> k > 1):
+            alone = replace(choice, n_members=1)
+            pair, with_copies = (alone, replace(alone, copies=copies)), replace(choice, copies=copies)
+            seconds = sum(self.judge.foreseen(one, len(self.inner), len(self.held)) for one in pair)
+            if seconds + self.judge.foreseen(with_copies, self.samples) <= _CAREFUL * self.left:
+                break
+        else:
+            self.verdict.left_out.append(("symmetry", f"{seconds:.0f} s foreseen to judge it, {self.left:.0f} s left"))
+            return choice, model
+        without, found = (self._judged(one) for one in pair)
+        if without is None or found is None or found > _GAIN * without or not self._has_time(with_copies):
+            return choice, model
+        return with_copies, self._fitted(with_copies)
+
+    def _has_time(self, choice: Stages) -> bool:
+        return self.judge.foreseen(choice, self.samples) <= _CAREFUL * self.left
+
+    def _leave_out(self, choices: Sequence[Stages]) -> None:
+        for choice in choices:
+            why = f"{self.judge.foreseen(choice, self.samples):.0f} s foreseen, {self.left:.0f} s left"
+            self.verdict.left_out.append((choice.name, why))
+
+
+def _own_error(model: Staged) -> float:
+    """On the samples that stages held out to choose their ridges."""
+    found = model.stages_
+    return found.steps[-1].error if found.steps else found.begun
+
+
+def _seconds_of(report: AutoReport) -> float:
+    """Of one fit of what the latent search chose."""
+    told = [finalist for finalist in report.finalists if finalist.name == report.choice.name]
+    return told[0].seconds / max(1, len(report.by_fold)) if told else math.inf
+
+
+def _settled(choice: Stages, model: Staged) -> Stages:
+    """The choice with what a fit settled on."""
+    found = model.stages_.settled
+    return replace(choice, channels=found.channels, grid=Grid(found.layout.boundaries, found.layout.space))
