@@ -118,4 +118,5 @@ def _percent(share: float) -> str:
     >>> _percent(0.3123), _percent(0.0403)
     ('31 %', '4.0 %')
     """
-    return f"{100 * share:#.2g}".rstrip(".") + " %"
+    percents = 100 * share
+    return f"{percents:.0f} %" if percents >= 10 else f"{percents:#.2g} %"
