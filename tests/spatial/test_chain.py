@@ -50,6 +50,25 @@ def test_every_stage_sees_what_those_before_it_made():
     assert np.allclose(chain.stages[1].readout, again.readout(1e-5))
 
 
+def test_a_chain_grows_without_touching_what_it_was_handed():
+    """Later stages write û over their own, never over the caller's."""
+    before = np.array(TRAIN.fields)
+    chain = grown(SCENE, SIGHT, PLAN, TRAIN, Known(iter([1e-3, 1e-4, 1e-5])), most=3)[0]
+    assert np.array_equal(TRAIN.fields, before)
+    middle = Chain(SCENE, chain.stages[:2])(TRAIN.inputs, TRAIN.fields)
+    sums = summed(SCENE, chain.stages[2].features, chain.stages[2].bands, TRAIN._replace(fields=middle))
+    assert np.allclose(chain.stages[2].readout, sums.readout(1e-5))
+
+
+@pytest.mark.parametrize("kept", [1, 5 * 16 * 7])
+def test_ridges_are_judged_alike_by_blocks_of_samples(kept, monkeypatch):
+    whole = grown(SCENE, SIGHT, PLAN, TRAIN, HeldOut(HELD, RIDGES, 0.01), most=2)[1]
+    monkeypatch.setattr("pcarann.spatial.chain._KEPT", kept)
+    parts = grown(SCENE, SIGHT, PLAN, TRAIN, HeldOut(HELD, RIDGES, 0.01), most=2)[1]
+    assert [step.ridge for step in parts] == [step.ridge for step in whole]
+    assert np.allclose([step.error for step in parts], [step.error for step in whole], rtol=1e-9, atol=0)
+
+
 def test_members_have_weights_of_their_own():
     one, two = (grown(SCENE, SIGHT, PLAN, TRAIN, Known(iter([1e-3])), most=1, member=m)[0] for m in (0, 1))
     assert not np.isclose(one.stages[0].features.biases, two.stages[0].features.biases).any()

@@ -75,7 +75,7 @@ def grown(
     scene: Scene, sight: Sight, plan: Plan, samples: Triple, chooser: Chooser, *, most: int, member: int = 0
 ) -> tuple[Chain, list[Step], Sums | None]:
     """Fit at most so many stages; return them with what each did, and the sums of the last."""
-    chain, steps, last = Chain(scene, ()), [], None
+    chain, steps, last, own = Chain(scene, ()), [], None, None
     bands = Bands.of(scene.layout.domain, sight.families.singles)
     some = spread(int(samples.inputs.shape[0]), max(16, _LOOKED_AT // scene.layout.domain.points))
     for number in range(most):
@@ -90,7 +90,8 @@ def grown(
         stage, error = found
         chain, last = replace(chain, stages=(*chain.stages, stage)), sums
         if number + 1 < most:
-            samples = samples._replace(fields=stage.applied(scene, samples.inputs, samples.fields))
+            own = stage.applied(scene, samples.inputs, samples.fields, out=own)  # after the first in its own memory
+            samples = samples._replace(fields=own)
         place_of(samples.fields).wait()
         steps.append(Step(stage.ridge, error, perf_counter() - began))
     return chain, steps, last

@@ -73,15 +73,20 @@ class Stage:
     """V, (bands, features, components of the outputs)"""
     ridge: float
 
-    def applied(self, scene: Scene, inputs: Array, fields: Array) -> Array:
-        """û after this stage."""
-        return corrections(scene, self.features, self.bands, (inputs, fields), [self.readout])[0]
+    def applied(self, scene: Scene, inputs: Array, fields: Array, out: Array | None = None) -> Array:
+        """û after this stage, in the memory of `out` if there is some, which may be that of `fields`."""
+        into = None if out is None else out[None, ...]
+        return corrections(scene, self.features, self.bands, (inputs, fields), [self.readout], into)[0]
 
 
 def corrections(
-    scene: Scene, features: Features, bands: Bands, samples: tuple[Array, Array], readouts: Sequence[Array]
-) -> list[Array]:
-    """û after a stage with each of several readouts, whose features are the same."""
+    scene: Scene, features: Features, bands: Bands, samples: tuple[Array, Array], readouts: Sequence[Array],
+    out: Array | None = None,
+) -> list[Array]:  # fmt: skip
+    """û after a stage with each of several readouts, whose features are the same; in the memory of `out` if given.
+
+    For one readout that may be the memory of û: a block of samples is read before it is written, and no other reads it.
+    """
     inputs, fields = samples
     place, layout = place_of(fields), scene.layout
     xp = place.xp
@@ -101,7 +106,8 @@ def corrections(
             total += xp.stack([scene.moved_back(layout.flat(part), element) for part in parts])
         return total / len(scene.averaged) + fields[None, rows, :]
 
-    found = xp.empty((len(readouts), *fields.shape), dtype=fields.dtype, device=place.device)
+    shape = (len(readouts), *fields.shape)
+    found = xp.empty(shape, dtype=fields.dtype, device=place.device) if out is None else out
     blocks = list(cuts(int(fields.shape[0]), _block(layout, features, place)))
     for rows, part in zip(blocks, _each(corrected, blocks, layout, features, place), strict=True):
         found[:, rows, :] = part
