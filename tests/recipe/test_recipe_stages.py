@@ -59,6 +59,11 @@ def test_the_pace_is_that_of_the_last_fit():
     assert found.foreseen(choice, 80) == pytest.approx(model.fit_seconds_["total"])
 
 
+def test_by_default_stages_are_as_they_come():
+    parameters = Staged().get_params(deep=False)
+    assert judge().unfitted(Stages()).get_params(deep=False) == parameters
+
+
 def test_a_choice_becomes_an_estimator():
     found = judge(symmetry=Symmetry.reflection(-1))
     model = found.unfitted(Stages(samples=30, copies=2, grid=Grid("periodic"), **KNOWN))
@@ -77,6 +82,6 @@ def test_stages_on_a_circle_have_its_shifts_and_not_its_reflections(symmetry, ha
 
 
 def test_names_say_what_is_unusual():
-    assert Stages().name == "at most 6 stages of 120 features, 2 member(s)"
+    assert Stages().name == "at most 8 stages of 120 features, 2 member(s)"
     unusual = Stages(samples=30, copies=4, model=object()).name
     assert unusual.endswith("2 member(s), 30 samples, symmetry by 4 elements, on the latent model")
