@@ -105,10 +105,11 @@ def test_a_symmetry_that_the_problem_lacks_is_tried_and_not_used():
     assert "symmetry by 2 elements" in str(model.auto_report_)
 
 
+@pytest.mark.filterwarnings("ignore:.* outside the range of the training data")  # of those that were fitted
 def test_tensors_come_back_as_tensors():
     torch = pytest.importorskip("torch")
     a, u = (torch.asarray(part) for part in circle(40))
-    model = pcarann.auto(a, u, budget=3, device="cpu")
+    model = pcarann.auto(a, u, budget=2, device="cpu")
     assert isinstance(model.predict(a), torch.Tensor)
     assert math.isfinite(float(((model.predict(a) - u) ** 2).mean()))
 

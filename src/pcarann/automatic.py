@@ -43,6 +43,7 @@ _SHARES = ((0.5, 0.6), (1.5, 0.45), (math.inf, 0.3))  # errors in units of that 
 _LEADING, _LATENT_SHARE = 0.6, 0.5  # errors in the same units; of the time left then, for the latent search
 _GROWN = 3  # fits of larger and larger stages
 _WORTH = 1.5  # times the seconds of the last one, which a larger one must be foreseen to take
+_MORE = 1.25  # times the error of a fit to fewer samples, judged on others: a fit to more may still be taken
 _ENOUGH = 100  # samples, from which on what was settled stays
 _CLOSE = 1.5  # times the other's error: below it both are judged on the same samples
 _GAIN = 0.98  # of the error, for which dearer stages are taken
@@ -152,7 +153,10 @@ class _Contest:
     def _grown(self) -> tuple[Stages, Staged] | None:
         """Fit the largest stages that a share of the time allows, and larger ones where it was less than foreseen."""
         end = time.perf_counter() + self.share * self.left
-        larger, found = Stages().fewer(self.samples), None
+        # Each size with what stages see settled by trials, which take as long as a small fit, and without.
+        sizes = Stages().fewer(self.samples)
+        larger = [one for size in sizes for one in (size, replace(size, channels=self.judge.usual))]
+        found: tuple[Stages, Staged] | None = None
         for _ in range(_GROWN):
             least = 0.0 if found is None else _WORTH * self.judge.foreseen(found[0], self.samples)
             seconds = [self.judge.foreseen(one, self.samples) for one in larger]
@@ -161,9 +165,10 @@ class _Contest:
                 break
             model = self._fitted(larger[fits[0]])
             choice = _settled(larger[fits[0]], model)
-            if found is None or _own_error(model) < _own_error(found[1]):
+            more = found is not None and choice.fitted_rows(self.samples) > found[0].fitted_rows(self.samples)
+            if found is None or _own_error(model) < (_MORE if more else 1.0) * _own_error(found[1]):
                 found = choice, model
-            if choice.fitted_rows(self.samples) >= _ENOUGH:
+            if larger[fits[0]].channels is None and choice.fitted_rows(self.samples) >= _ENOUGH:
                 larger = [replace(one, grid=choice.grid, channels=choice.channels) for one in larger]
             larger = larger[: fits[0]]
         if found is None:
@@ -249,7 +254,11 @@ class _Contest:
 
     def _larger(self, choice: Stages) -> list[Stages]:
         """Larger settings, the largest first."""
-        usual = {"n_stages": Stages.n_stages, "n_features": Stages.n_features, "n_members": Stages.n_members}
+        usual: dict[str, Any] = {
+            "n_stages": Stages.n_stages,
+            "n_features": Stages.n_features,
+            "n_members": Stages.n_members,
+        }
         richer = [replace(choice, samples=None, **(usual | change)) for change in _RICHER]
         every = [*richer, *replace(choice, samples=None, **usual).fewer(self.samples)]
         least = _WORTH * self.judge.foreseen(choice, self.samples)

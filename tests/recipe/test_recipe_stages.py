@@ -56,7 +56,7 @@ def test_the_pace_is_that_of_the_last_fit():
     _, seconds = found.errors(choice, range(60), range(60, 80))
     assert found.foreseen(choice, 60, 20) == pytest.approx(seconds)
     model = found.fitted(choice, found.pair)
-    assert found.foreseen(choice, 80) == pytest.approx(model.fit_seconds_["total"])
+    assert found.foreseen(choice, 80) == pytest.approx(model.fit_seconds_["total"], rel=0.5)
 
 
 def test_by_default_stages_are_as_they_come():

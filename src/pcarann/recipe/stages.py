@@ -142,10 +142,11 @@ class StagesJudge:
 
     def fitted(self, choice: Stages, fields: tuple[Array, Array]) -> Any:
         """A choice fitted to these samples, in whatever kind of array; its seconds are learned from."""
+        begun = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             model = self.unfitted(choice).fit(*fields)
-        self._learn(choice, int(fields[0].shape[0]), 0, model, model.fit_seconds_["total"])
+        self._learn(choice, int(fields[0].shape[0]), 0, model, time.perf_counter() - begun)
         return model
 
     def errors(self, choice: Stages, inner: Sequence[int], held: Sequence[int]) -> tuple[np.ndarray[Any, Any], float]:
