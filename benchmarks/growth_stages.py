@@ -53,7 +53,7 @@ class Setup:
 
 AXES: dict[str, tuple[Setup, str, tuple[int, ...]]] = {
     "samples": (Setup(), "samples", (100, 200, 400, 800, 1600)),
-    "points": (Setup(samples=50), "side", (29, 64, 128, 256, 512)),
+    "points": (Setup(samples=16), "side", (29, 64, 128, 256, 512)),
     "features": (Setup(), "features", (50, 100, 200, 400)),
 }
 """What each begins with, what is changed, and to what"""

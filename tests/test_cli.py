@@ -588,3 +588,42 @@ def test_steps_of_a_model_that_does_not_march_are_refused(folder):
     run(*FIT)
     refused = run("predict", "model", "test.npz", "-o", "p.npz", "--steps", "3", code=2)
     assert "--steps belongs to a model that marches" in refused.stderr
+
+
+STAGES = ("fit", "train.npz", "-o", "stages", "--stages", "2", "--features", "12", "--members", "1")
+
+
+def test_stages_from_files(folder, pairs):
+    told = run(*STAGES)
+    assert "stage 1: error" in told.stderr
+    facts = json.loads(run("describe", "stages", "--json").stdout)
+    assert facts["stages"] in (1, 2)
+    assert facts["members"] == 1
+    run("calibrate", "stages", "calibration.npz")
+    found = json.loads(run("evaluate", "stages", "test.npz", "--alpha", "0.1", "--json").stdout)
+    assert found["relative_l2_mean"] == pytest.approx(
+        relative_l2(load("stages").predict(pairs.inputs[250:]), pairs.outputs[250:])
+    )
+    refused = run("adapt", "stages", "calibration.npz", code=1)
+    assert "adaptable=True" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--widths", "3,3"), "--widths belongs to a latent model"),
+        (("--auto",), "--auto tries stages by itself"),
+        (("--axes", "x"), "is not a list of axes"),
+        (("--boundary", "round"), "boundary must be one of"),
+    ],
+)
+def test_what_does_not_go_with_stages_is_said(folder, arguments, said):
+    result = CliRunner().invoke(main, [*STAGES, *arguments])
+    assert result.exit_code != 0
+    assert said in result.stderr
+    assert not (folder / "stages").exists()
+
+
+@pytest.mark.parametrize("arguments", [("--features", "3"), ("--boundary", "free"), ("--axes", "-1")])
+def test_options_of_stages_need_them(folder, arguments):
+    assert "it needs --stages" in run(*FIT, *arguments, code=2).stderr

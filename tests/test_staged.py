@@ -152,7 +152,7 @@ def test_time_may_be_an_axis():
     time = np.linspace(0, 1, 9)[:, None]
     shifted = np.stack([np.roll(A, t, axis=1) for t in range(9)], axis=1)
     u = shifted * np.exp(-time)
-    model = quick(grid=None, n_members=1, channels=Channels(singles=16)).fit(A[:80], u[:80])
+    model = quick(grid=None, n_members=1, n_stages=1, channels=Channels(singles=16)).fit(A[:60], u[:60])
     assert model.stages_.settled.layout.boundaries[-1] == "periodic"
     assert model.predict(A[80:]).shape == (80, 9, 32)
     assert relative_l2(model.predict(A[80:]), u[80:]) < 0.3
@@ -194,7 +194,7 @@ def test_single_precision_integers_and_lists_are_fields_too(fitted):
 # Symmetry
 
 
-@pytest.mark.parametrize("channels", [Channels(singles=3), Channels(singles=3, smoothed=0.1, reach=2)])
+@pytest.mark.parametrize("channels", [Channels(singles=3), Channels(singles=3, smoothed=0.1)])
 def test_predictions_move_with_their_inputs_under_the_square(channels):
     a = planes(24, (9, 9))
     u = np.tanh(a) * (1 + a.mean(axis=(1, 2), keepdims=True))

@@ -17,6 +17,7 @@ from typing import Any
 
 from pcarann.backend.arrays import Array, place_of, taken
 from pcarann.backend.locking import writing
+from pcarann.backend.progress import progress
 from pcarann.backend.random import spread
 from pcarann.latent.units import Units
 from pcarann.operator import PCARaNN
@@ -153,7 +154,7 @@ class Staged(Surrogate):
             counts = [check_count(getattr(self, name), name) for name in ("n_stages", "n_features", "n_members")]
             options = check_kind(self.grid, "grid", Grid) or Grid()
             layout = Layout.of(input_grid, output_grid, options.axes)
-            layouts = _ends(layout, options.boundary, inputs, outputs)
+            layouts = _ends(layout, options.boundary, options.axes, inputs, outputs)
             scene = self._scene(layout, seed)
             inputs, outputs, together = self._some(inputs, outputs, seed, together)
             start, begun = self._start(inputs, outputs, scene(layout), seed, together)
@@ -173,7 +174,8 @@ class Staged(Surrogate):
                 bool(self.adaptable),
             )
             judged = None if judge is None else judge_of_chains(judge, start, units, layout)
-            grown = fit_stages(samples, layouts, scene, wanted, held, judged)
+            with progress(self.verbose) as tick:
+                grown = fit_stages(samples, layouts, scene, replace(wanted, tick=tick), held, judged)
             record = _record(grown, samples, start, units, held)
             place.wait()
             self._fitted = replace(record, seconds={"total": perf_counter() - began, **record.seconds})
@@ -184,8 +186,10 @@ class Staged(Surrogate):
         """Add new samples to the sums of the last stage and solve for its readouts again; earlier stages stay.
 
         That equals a fit of the last stage to all samples together, in any order and any blocks, with the ridge that
-        was chosen; `forgetting` in (0, 1] discounts earlier samples by this factor for each new one. On a model that is
-        not fitted yet, this is `fit`. The calibration no longer holds then.
+        was chosen; where samples are so many that large bands see a share of their rows, or of the copies of a
+        symmetry, that share depends on the blocks. `forgetting` in (0, 1] discounts earlier samples by this factor for
+        each new one, those of a block alike. On a model that is not fitted yet, this is `fit`. The calibration no
+        longer holds then.
         """
         with writing(self):
             if not hasattr(self, "_fitted"):
@@ -200,6 +204,13 @@ class Staged(Surrogate):
             check_pair_lengths(inputs.shape[0], truth.shape[0])
             self._fitted = fitted.adapted(inputs, truth, forgetting)
         return self
+
+    def after_each(self, X: Array) -> list[Array]:
+        """The first member's prediction before any stage and after each of them."""
+        fitted = self.fitted_
+        xp = fitted.place.xp
+        found = fitted.after_each(self._checked(X, fitted))
+        return [xp.reshape(fields, (fields.shape[0], *fitted.output_grid)) for fields in found]
 
     @property
     def fitted_(self) -> FittedStages:
@@ -298,9 +309,12 @@ class Staged(Surrogate):
         return lambda here: Scene(here, group, fitted, averaged)
 
 
-def _ends(layout: Layout, boundary: Any, inputs: Array, outputs: Array) -> list[Layout]:
+def _ends(layout: Layout, boundary: Any, axes: Any, inputs: Array, outputs: Array) -> list[Layout]:
     if boundary is None:
         return possible_ends(layout, inputs, outputs)
+    if axes is not None and not isinstance(boundary, str) and len(boundary) == len(axes) == len(layout.space):
+        places = [int(axis) % len(layout.output_grid) for axis in axes]  # as the axes were listed
+        boundary = tuple(kind for _, kind in sorted(zip(places, boundary, strict=True)))
     return [given_ends(layout, boundary, inputs, outputs)]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import benchmarks_path  # noqa: F401
 import growth
+import growth_stages
 import measure
 import numpy as np
 import pytest
@@ -104,4 +105,13 @@ def test_growth_writes_record_table_and_figures(tmp_path):
     axes = json.loads(path.read_text())["axes"]
     assert axes["samples"]["sizes"] == [60, 120]
     assert axes["width"]["counted_slopes"]["PCA"] == pytest.approx(0.0, abs=1e-9)
+    assert {file.suffix for file in tmp_path.iterdir()} == {".json", ".md", ".png", ".svg"}
+
+
+def test_growth_of_stages_is_measured_in_processes_of_their_own(tmp_path):
+    path = growth_stages.main(["--quick", "--repeats", "1", "--axes", "points", "-o", str(tmp_path)])
+    axis = json.loads(path.read_text())["axes"]["points"]
+    assert axis["sizes"] == [81, 144]
+    assert all(row["process_bytes"] > row["peak_bytes"] >= 0 for row in axis["rows"])
+    assert all(row["seconds"]["fit"] > 0 for row in axis["rows"])
     assert {file.suffix for file in tmp_path.iterdir()} == {".json", ".md", ".png", ".svg"}

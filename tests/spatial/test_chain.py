@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from random_fields_in_space import local, numpy_and_torch, waves
 
 from pcarann.backend.arrays import to_host
 from pcarann.spatial.bands import Bands
@@ -14,6 +13,7 @@ from pcarann.spatial.channels import Channels, Sight
 from pcarann.spatial.features import Features
 from pcarann.spatial.layout import Layout
 from pcarann.spatial.stage import Scene, Stage, Triple, summed
+from random_fields_in_space import local, numpy_and_torch, waves
 
 LAYOUT = Layout.of((16,), (16,)).ending(("periodic",), (False,))
 SCENE = Scene(LAYOUT)

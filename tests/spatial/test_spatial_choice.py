@@ -66,6 +66,21 @@ def test_a_shorter_reach_must_only_be_no_worse(error, reach):
     assert settle([LINE], None, tried).channels.reach == reach
 
 
+def test_what_was_of_use_only_while_others_were_missing_is_left_out_again():
+    def tried(_, seen):
+        if seen.singles == 4:
+            return 0.5 if seen.smoothed else 1.0
+        return 0.3 if seen.smoothed else 0.2
+
+    found = settle([PLANE], None, tried)
+    assert (found.channels.smoothed, found.channels.singles) == (None, 8)
+    assert found.trials[-1].name == "nothing smoothed"
+
+
+def test_a_larger_gain_is_tried():
+    assert settle([PLANE], None, lambda _, seen: 1 / seen.gain).channels.gain == 1.0
+
+
 def test_a_trial_that_fails_is_not_taken():
     found = settle(
         [LINE, PERIODIC], None, lambda layout, seen: 1.0 if layout is LINE and not seen.smoothed else math.inf

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from random_fields_in_space import local, waves
 
 from pcarann import Grid, Staged
 from pcarann.spatial import fitted as module
 from pcarann.spatial.channels import Channels
 from pcarann.spatial.stage import Triple, summed
+from random_fields_in_space import local, waves
 
 A = 3.0 * waves(120, 16)
 U = 5.0 * local(A / 3)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_fields_in_space import local, waves
 
 from pcarann.latent.units import Units
 from pcarann.spatial.channels import Channels
@@ -12,11 +11,12 @@ from pcarann.spatial.fitting import Wanted, fit_stages, held_out, judge_of_chain
 from pcarann.spatial.layout import Layout
 from pcarann.spatial.stage import Scene, Triple
 from pcarann.spatial.start import Start
+from random_fields_in_space import local, waves
 
 LAYOUT = Layout.of((16,), (16,)).ending(("periodic",), (False,))
 A = waves(60, 16)
 SAMPLES = Triple(A, np.zeros_like(A), local(A))
-ROWS = held_out(60, 0)
+HELD = 12
 
 
 def wanted(**changes):
@@ -26,24 +26,23 @@ def wanted(**changes):
 
 
 def fitted(judge=None, layouts=(LAYOUT,), **changes):
-    return fit_stages(SAMPLES, layouts, Scene, wanted(**changes), ROWS, judge)
+    return fit_stages(SAMPLES, layouts, Scene, wanted(**changes), HELD, judge)
 
 
 @given(st.integers(2, 60), st.integers(1, 5), st.integers(0, 3))
 @settings(max_examples=60, deadline=None)
 def test_a_fifth_of_the_groups_is_held_out_whole(groups, together, seed):
-    fit, held = held_out(groups * together, seed, together)
-    assert sorted(fit + held) == list(range(groups * together))
-    assert len(held) == together * min(max(1, round(0.2 * groups)), groups - 1)
-    assert fit == sorted(fit)
-    for rows in (fit, held):
-        assert all(
-            len(set(rows) & set(range(g, g + together))) in (0, together) for g in range(0, groups * together, together)
-        )
+    order, held = held_out(groups * together, seed, together)
+    assert sorted(order) == list(range(groups * together))
+    assert held == together * min(max(1, round(0.2 * groups)), groups - 1)
+    for rows in (order[:-held], order[-held:]):
+        assert rows == sorted(rows)
+        firsts = range(0, groups * together, together)
+        assert all(len(set(rows) & set(range(first, first + together))) in (0, together) for first in firsts)
 
 
 def test_other_seeds_hold_others_out():
-    assert held_out(60, 0) == ROWS != held_out(60, 1)
+    assert held_out(60, 0) == held_out(60, 0) != held_out(60, 1)
 
 
 def test_members_share_ridges_and_differ_in_weights():
@@ -57,10 +56,16 @@ def test_members_share_ridges_and_differ_in_weights():
 
 def test_members_are_fitted_to_all_samples():
     whole = fitted(n_stages=1, n_members=1).chains[0].stages[0]
-    part = Triple(*(side[ROWS[0]] for side in SAMPLES))
-    some = fit_stages(part, [LAYOUT], Scene, wanted(n_stages=1, n_members=1), held_out(48, 0)).chains[0].stages[0]
+    part = Triple(*(side[:-HELD] for side in SAMPLES))
+    some = fit_stages(part, [LAYOUT], Scene, wanted(n_stages=1, n_members=1), 10).chains[0].stages[0]
     assert whole.readout.shape == some.readout.shape
     assert not np.allclose(whole.readout, some.readout)
+
+
+def test_the_last_samples_are_those_held_out():
+    spoiled = Triple(A, SAMPLES.fields, np.concatenate([SAMPLES.outputs[:-HELD], 1e3 * SAMPLES.outputs[-HELD:]]))
+    found = fit_stages(spoiled, [LAYOUT], Scene, wanted(n_members=1), HELD)
+    assert found.steps == () or found.steps[0].error > 0.9  # what was fitted says nothing of them
 
 
 def test_sums_are_kept_where_they_are_wanted():
@@ -73,7 +78,7 @@ def test_sums_are_kept_where_they_are_wanted():
 
 def test_without_gain_one_member_without_stages_is_left():
     exact = Triple(A, SAMPLES.outputs, SAMPLES.outputs)
-    found = fit_stages(exact, [LAYOUT], Scene, wanted(keep_sums=True), ROWS)
+    found = fit_stages(exact, [LAYOUT], Scene, wanted(keep_sums=True), HELD)
     assert [chain.stages for chain in found.chains] == [()]
     assert found.sums == ()
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_fields_in_space import held, local, numpy_and_torch, planes, waves
 
 from pcarann.backend.arrays import to_host
 from pcarann.spatial import stage as module
@@ -16,6 +15,7 @@ from pcarann.spatial.features import Features
 from pcarann.spatial.layout import Layout
 from pcarann.spatial.stage import Scene, Stage, Triple, corrections, sample_weights, summed
 from pcarann.symmetry.generators import Symmetry
+from random_fields_in_space import held, local, numpy_and_torch, planes, waves
 
 POINTS = 16
 

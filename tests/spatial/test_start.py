@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import pytest
-from random_fields_in_space import local, planes, waves
 from sklearn.neighbors import KNeighborsRegressor
 
 from pcarann import PCARaNN
@@ -12,6 +11,7 @@ from pcarann.spatial.layout import Layout
 from pcarann.spatial.stage import Scene
 from pcarann.spatial.start import FOLDS, Start
 from pcarann.symmetry.generators import Symmetry
+from random_fields_in_space import local, planes, waves
 
 A = waves(23, 16)
 U = local(A)

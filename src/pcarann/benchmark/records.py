@@ -20,6 +20,7 @@ __all__ = [
     "Record",
     "best_runs",
     "error_of",
+    "fields_beside",
     "first",
     "is_quick",
     "learning_curve",
@@ -159,11 +160,18 @@ def read_fields(folder: Path, records: Sequence[Record], problem: str) -> Fields
     """Return the fields of a problem's representative samples, those of the refined model where there are any."""
     for variant in ("refined", "energy"):
         for record in select(records, kind="pcarann", problem=problem, variant=variant):
-            path = folder / f"{problem}-{variant}-{record['place']}.npz"
-            if path.exists():
-                with np.load(path, allow_pickle=False) as file:
-                    return dict(file)
+            if fields := fields_beside(folder, record):
+                return fields
     return None
+
+
+def fields_beside(folder: Path, record: Record) -> Fields | None:
+    """Return the fields that were written together with a record."""
+    path = folder / f"{record_name(record)}.npz"
+    if not path.exists():
+        return None
+    with np.load(path, allow_pickle=False) as file:
+        return dict(file)
 
 
 def _place_order(place: str) -> tuple[bool, str]:

@@ -13,13 +13,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from pcarann.backend.arrays import Array, place_of, tanh_inplace
+from pcarann.backend.arrays import Array, cuts, place_of, tanh_inplace
 from pcarann.backend.random import normal, uniform
 from pcarann.spatial.channels import Sight
 
 __all__ = ["Features"]
 
 _WIDTHS = (1.5, 3.0)
+_AT_ONCE = 1 << 14  # points of samples on a CPU
+_FAR = 3.0  # times the largest of the training data
+_NOTHING = 1e-12  # of a mean, or of a spread of 1: what is left of a constant by rounding
 _WEIGHTS, _CHOSEN, _BIASES = -22, -23, -24
 
 
@@ -32,6 +35,8 @@ class Features:
     """(channels,)"""
     scale: Array
     """(channels,): channels are (c − shift) · scale"""
+    limit: Array
+    """(channels,): what they are clipped to, far outside the training data, so that products of û cannot run away"""
     mixing: Array
     """(fields, features), gains and the spreads of the fields in it"""
     biases: Array
@@ -44,19 +49,23 @@ class Features:
         """Draw `count` features, standardised on these samples; `number` tells stages and members apart."""
         place, gain = place_of(fields), sight.families.gain
         xp = place.xp
-        samples = [(inputs[i : i + 1, ...], fields[i : i + 1, ...]) for i in range(int(fields.shape[0]))]
+        most = max(1, (_AT_ONCE if place.on_host else 64 * _AT_ONCE) // sight.domain.points)
+        samples = [(inputs[rows, ...], fields[rows, ...]) for rows in cuts(int(fields.shape[0]), most)]
         shift, moments = _moments(sight.channels, samples)
-        scale = _inverse(xp.sqrt(xp.linalg.diagonal(moments)))
+        spreads = xp.sqrt(xp.linalg.diagonal(moments))
+        scale = _inverse(spreads, _NOTHING * xp.abs(shift))
+        limit = _FAR * _largest(lambda a, u: (sight.channels(a, u) - shift) * scale, samples)
         _, moments = _moments(lambda a, u: _local(sight, (sight.channels(a, u) - shift) * scale), samples)
-        spreads = _inverse(xp.sqrt(xp.linalg.diagonal(moments)))
+        spreads = xp.sqrt(xp.linalg.diagonal(moments))
+        spreads = _inverse(spreads, xp.zeros_like(spreads) + _NOTHING)
         shape = (int(moments.shape[0]), count)
         weights = normal(shape, seed=seed, stream=(_WEIGHTS, number), place=place)
         chosen = uniform(shape, seed=seed, stream=(_CHOSEN, number), place=place) < terms / shape[0]
         mixing = spreads[:, None] * xp.where(chosen, weights, xp.zeros_like(weights))
         mixtures = xp.sqrt(xp.clip(xp.sum(mixing * (moments @ mixing), axis=0), min=0.0))
-        mixing = gain * mixing * _inverse(mixtures)[None, :]
+        mixing = gain * mixing * _inverse(mixtures, xp.zeros_like(mixtures) + _NOTHING)[None, :]
         biases = gain * normal((count,), seed=seed, stream=(_BIASES, number), place=place)
-        return cls(sight, shift, scale, mixing, biases)
+        return cls(sight, shift, scale, limit, mixing, biases)
 
     @property
     def count(self) -> int:
@@ -87,6 +96,7 @@ class Features:
         channels = self.sight.channels(inputs, fields)
         channels -= self.shift
         channels *= self.scale
+        channels = place_of(channels).xp.clip(channels, -self.limit, self.limit)
         found = _local(self.sight, channels, constant=True) @ self._weights
         tanh_inplace(found[..., : self.mixing.shape[1]])
         return found
@@ -109,9 +119,9 @@ def _local(sight: Sight, channels: Array, constant: bool = False) -> Array:
 
 
 def _moments(seen: Callable[[Array, Array], Array], samples: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
-    """Mean and covariance, over all points, of (1, *space, columns) arrays made of one sample after another.
+    """Mean and covariance, over all points, of (samples, *space, columns) arrays made of some samples after others.
 
-    The variance of any mixture follows from them, and no more than one sample of a large grid is in memory.
+    The variance of any mixture follows from them, and no more than some samples are in memory.
     """
     place = place_of(samples[0][1])
     count, mean, scatter = 0, place.zeros(1), place.zeros(1, 1)
@@ -126,8 +136,15 @@ def _moments(seen: Callable[[Array, Array], Array], samples: Sequence[tuple[Arra
     return mean, scatter / count
 
 
-def _inverse(spread: Array) -> Array:
+def _largest(seen: Callable[[Array, Array], Array], samples: Sequence[tuple[Array, Array]]) -> Array:
+    """The largest |value| of every column, 1 at least."""
+    xp = place_of(samples[0][1]).xp
+    found = [xp.max(xp.abs(xp.reshape(part, (-1, part.shape[-1]))), axis=0) for part in (seen(*one) for one in samples)]
+    return xp.clip(xp.max(xp.stack(found), axis=0), min=1.0)
+
+
+def _inverse(spread: Array, least: Array) -> Array:
     """1/spread; 0 where there is none, so that what never varies in training is not looked at."""
     xp = place_of(spread).xp
-    tiny = 1e-12 * xp.max(spread)
-    return xp.where(spread > tiny, 1.0 / xp.where(spread > tiny, spread, xp.ones_like(spread)), xp.zeros_like(spread))
+    there = spread > least
+    return xp.where(there, 1.0 / xp.where(there, spread, xp.ones_like(spread)), xp.zeros_like(spread))

@@ -83,6 +83,13 @@ class FittedStages:
         """The prediction of one member, (samples, values), in the user's units."""
         return self.handed(self.chains[member](inputs / self.units.inputs, self._started(inputs)))
 
+    def after_each(self, inputs: Array) -> list[Array]:
+        """û of the first member before any stage and after each, (samples, values), in the user's units."""
+        given, found, chain = inputs / self.units.inputs, [self._started(inputs)], self.chains[0]
+        for stage in chain.stages:
+            found.append(stage.applied(chain.scene, given, found[-1]))
+        return [self.handed(fields) for fields in found]
+
     def blocks(self, inputs: Array) -> Iterator[Block]:
         """Mean and deviation of the members by blocks of samples, in the units inside; inputs in the user's."""
         xp = self.place.xp

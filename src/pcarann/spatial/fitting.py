@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pcarann.backend.arrays import Array, place_of, taken
+from pcarann.backend.progress import Tick
 from pcarann.backend.random import permutation, spread
 from pcarann.latent.units import Units
 from pcarann.spatial.bands import Sums
-from pcarann.spatial.chain import Chain, HeldOut, Judged, Known, Plan, Step, grown, relative_error
+from pcarann.spatial.chain import Chain, Chooser, HeldOut, Judged, Known, Plan, Step, grown, relative_error
 from pcarann.spatial.channels import Channels, Sight
 from pcarann.spatial.choice import Settled, settle
 from pcarann.spatial.layout import Layout
@@ -52,6 +53,7 @@ class Wanted:
     """Whether û starts as the input"""
     terms: Terms | None = None
     keep_sums: bool = False
+    tick: Tick = lambda stage, done, total: None
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,32 +89,26 @@ def fit_stages(
     """Settle on what stages see, then grow all members; the last so many samples are held out."""
     parts = tuple(Triple(*(part[rows, :] for part in samples)) for rows in (slice(None, -held), slice(-held, None)))
     sight = _Sights(samples, wanted)
+    wanted.tick("what stages see", 0, None)
     settled = settle(layouts, wanted.channels, _trials(parts, scene, sight, wanted))
     here, see = scene(settled.layout), sight(settled.layout, settled.channels)
     plan = Plan(wanted.n_features, wanted.seed)
     most = wanted.n_stages
+    members = range(wanted.n_members)
+
+    def fitted(member: int, chooser: Chooser, most: int) -> tuple[Chain, list[Step], Sums | None]:
+        wanted.tick("members", member, len(members))
+        return grown(here, see, plan, samples, chooser, most=most, member=member)
+
     if judge is not None:
-        ends = [
-            grown(
-                here,
-                see,
-                plan,
-                samples,
-                Judged(judge, _JUDGED_RIDGES, _LEAST_GAIN),
-                most=most,
-                member=i,
-            )
-            for i in range(wanted.n_members)
-        ]
+        ends = [fitted(i, Judged(judge, _JUDGED_RIDGES, _LEAST_GAIN), most) for i in members]
         steps = ends[0][1]
     else:
+        wanted.tick("ridges", 0, None)
         fewer = replace(here, averaged=here.averaged[:_AVERAGED])
         steps = grown(fewer, see, plan, parts[0], HeldOut(parts[1], _RIDGES, _LEAST_GAIN), most=most)[1]
         ridges = [step.ridge for step in steps]
-        ends = [
-            grown(here, see, plan, samples, Known(iter(ridges)), most=len(ridges), member=i)
-            for i in range(wanted.n_members if ridges else 1)
-        ]
+        ends = [fitted(i, Known(iter(ridges)), len(ridges)) for i in (members if ridges else members[:1])]
     sums = tuple(last for _, _, last in ends if last is not None) if wanted.keep_sums else ()
     return Grown(tuple(chain for chain, _, _ in ends), settled, tuple(steps), sums)
 

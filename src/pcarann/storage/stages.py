@@ -38,7 +38,7 @@ from pcarann.symmetry.group import Group
 
 __all__ = ["described_stages", "rebuilt_parameters", "rebuilt_stages"]
 
-_PARTS = ("shift", "scale", "mixing", "biases")
+_PARTS = ("shift", "scale", "limit", "mixing", "biases")
 
 
 def described_stages(fitted: FittedStages, parameters: Mapping[str, Any]) -> tuple[Document, Tensors]:
@@ -199,9 +199,14 @@ def _n_channels(sight: Sight, layout: Layout, place: Place) -> int:
 def _stage(
     name: str, ridge: float, sight: Sight, bands: Bands, tensors: Tensors, place: Place, layout: Layout
 ) -> Stage:
-    shift, scale, mixing, biases = (tensors[f"{name}.{part}"] for part in _PARTS)
-    fits = shift.ndim == 1 and shift.shape == scale.shape and mixing.ndim == 2 and biases.shape == mixing.shape[1:]
-    features = Features(sight, *(place.put(_finite(part)) for part in (shift, scale, mixing, biases)))
+    shift, scale, limit, mixing, biases = (tensors[f"{name}.{part}"] for part in _PARTS)
+    fits = (
+        shift.ndim == 1
+        and shift.shape == scale.shape == limit.shape
+        and mixing.ndim == 2
+        and biases.shape == mixing.shape[1:]
+    )
+    features = Features(sight, *(place.put(_finite(part)) for part in (shift, scale, limit, mixing, biases)))
     further = int(shift.shape[0]) - _n_channels(sight, layout, place)
     if not fits or mixing.shape[0] != features.n_fields or (further != 0 if sight.terms is None else further < 1):
         raise ValueError(f"{name} does not fit together")

@@ -1,11 +1,12 @@
 """Learning curves and the best model in the headline, as the records have them."""
 
+import numpy as np
 import pytest
 from test_best_tables import RECORDS, SEEDS
 
 pytest.importorskip("matplotlib")
 
-from pcarann.benchmark.best.figures import has_learning_curves, learning_curves
+from pcarann.benchmark.best.figures import has_learning_curves, learning_curves, stage_corrections
 from pcarann.benchmark.report.headline import headline
 
 
@@ -27,6 +28,21 @@ def test_one_number_of_samples_is_no_curve():
     assert not has_learning_curves([])
     assert not has_learning_curves(SEEDS)
     assert has_learning_curves(RECORDS)
+
+
+def test_every_stage_has_a_correction_and_the_error_that_it_leaves():
+    truth = np.outer(np.arange(5.0), np.ones(5))
+    after = np.stack([0 * truth, 0.9 * truth, truth - 0.01])
+    axis = np.linspace(0, 1, 5)
+    errors = np.array([1.0, 0.1, 0.004])
+    fields = {"input": truth, "truth": truth, "after": after, "errors": errors, "axis_x": axis, "axis_y": axis}
+    drawn = {axis.get_title(): axis.images[0].get_array() for axis in stage_corrections(fields).axes if axis.images}
+    assert list(drawn) == [
+        *("input a", "start: mean field û₀", "stage 1 adds", "stage 2 adds"),
+        *("truth u", "error left: 100 %", "error left: 10 %", "error left: 0.40 %"),
+    ]
+    assert np.allclose(drawn["stage 1 adds"], 0.9 * truth.T)
+    assert np.allclose(drawn["error left: 0.40 %"], -0.01)
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ import numpy as np
 
 from pcarann.backend.arrays import place_of
 from pcarann.baselines import ARCHITECTURES
+from pcarann.benchmark.best.corrections import run_corrections
 from pcarann.benchmark.best.models import ABLATIONS, ADAPTED, Model, best_model, estimator_of, symmetry_of
 from pcarann.benchmark.best.noise import NOISES, OTHERS, noisy_split, run_noisy
 from pcarann.benchmark.best.stages import stages_records
@@ -62,6 +63,8 @@ def reproduce_best(
     for problem in problems:
         for record in _best_records(problem, device, tell):
             yield write_record(folder, record)
+        if problem.name == "darcy":
+            yield write_record(folder, *run_corrections(problem, device=device, tell=tell))
     for problem in problems if budget is not None else ():
         tell(f"{problem.title}: fno with symmetry copies")
         yield write_record(folder, run_symmetric_baseline(problem, "fno", device, budget))

@@ -30,9 +30,10 @@ def stages_table(records: Sequence[Record]) -> Table:
         told = [part for part in (change, f"noise {100 * noise:g} %" if noise else None) if part]
         span = f"{number(min(errors))} – {number(max(errors))}" if len(errors) > 1 else DASH
         rows.append(
-            (PROBLEMS[name].title, ", ".join(told) or DASH, str(size), number(fmean(errors)), span, str(len(errors)))
-            + tuple(seconds(times.get(place)) for place in where)
-            + _bands(seeds)
+            (
+                *(PROBLEMS[name].title, ", ".join(told) or DASH, str(size), number(fmean(errors)), span),
+                *(str(len(errors)), *(seconds(times.get(place)) for place in where), *_bands(seeds)),
+            )
         )
     note = (
         "Means over data seeds. Burgers and Navier–Stokes are marched, without a symmetry; N counts trajectories then. "
@@ -58,8 +59,10 @@ def stage_changes(records: Sequence[Record]) -> Table:
             ratio = f"{run['error'] / same[0]['error']:.3g} ×" if same else DASH
             times = times_of([one for one in select(mine, change=change) if one["seeds"] == run["seeds"]])
             rows.append(
-                (PROBLEMS[name].title, change or "none", number(run["error"]), ratio, str(len(run["stages"])))
-                + tuple(seconds(times.get(place)) for place in where)
+                (
+                    *(PROBLEMS[name].title, change or "none", number(run["error"]), ratio, str(len(run["stages"]))),
+                    *(seconds(times.get(place)) for place in where),
+                )
             )
     header = ("Problem", "Change", "Error", "Ratio to none", "Stages", *time_headers(where))
     note = "One thing is changed at a time, on the first data seed; 1 × is no difference, more is what it is worth."

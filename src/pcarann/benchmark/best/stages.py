@@ -1,7 +1,7 @@
 """Stages on the four problems: models, what each part of them contributes, and their runs.
 
-Darcy and backward heat are corrected from the mean field, Burgers and Navier–Stokes are marched: one step is learned from
-pairs of snapshots and rolled out, from u(0) through all 100 later times of Burgers, from t = 10 to t = 20 of
+Darcy and backward heat are corrected from the mean field, Burgers and Navier–Stokes are marched: one step is learned
+from pairs of snapshots and rolled out, from u(0) through all 100 later times of Burgers, from t = 10 to t = 20 of
 Navier–Stokes. What stages see, their ridges and their number are chosen anew in every fit, from training samples; the
 numbers of features, members and samples are given.
 """

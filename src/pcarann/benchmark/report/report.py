@@ -16,7 +16,16 @@ from pcarann.benchmark.best.tables import all_best_tables, methods_table
 from pcarann.benchmark.paper import figures as paper_figures
 from pcarann.benchmark.paper.configurations import PROBLEMS
 from pcarann.benchmark.paper.tables import all_tables, compact_table
-from pcarann.benchmark.records import Record, is_quick, place_title, places, read_fields, read_records, select
+from pcarann.benchmark.records import (
+    Record,
+    fields_beside,
+    is_quick,
+    place_title,
+    places,
+    read_fields,
+    read_records,
+    select,
+)
 from pcarann.benchmark.report.findings import agreement, beaten, differences
 from pcarann.benchmark.report.headline import headline
 from pcarann.benchmark.rough.tables import rough_tables
@@ -64,6 +73,11 @@ CAPTIONS = {
         "Error of the best models against the number of training samples, with and without their symmetry, first data "
         "seed. Diamonds: the paper’s best PCA–RaNN."
     ),
+    "stages": (
+        "What each stage corrects: Darcy, 200 training samples, no symmetry, a test sample of median error. Above: "
+        "the mean field and what every stage adds to it; below: the error that is left, and its relative L² norm. "
+        "Every panel has a scale of its own."
+    ),
     "representative_burgers": "Burgers: the test samples of least, median and largest error.",
     "representative_darcy": "Darcy: the test samples of least, median and largest error.",
     "representative_navier_stokes": "Navier–Stokes: the test sample of median error at three times.",
@@ -103,6 +117,9 @@ def _drawn(folder: Path, records: Sequence[Record]) -> Iterator[tuple[str, Any]]
         yield "reliability", paper_figures.reliability(records)
     if best_figures.has_learning_curves(records):
         yield "learning_curves", best_figures.learning_curves(records)
+    for record in select(records, kind="corrections")[:1]:
+        if corrected := fields_beside(folder, record):
+            yield "stages", best_figures.stage_corrections(corrected)
     fields = {name: read_fields(folder, records, name) for name in PROBLEMS}
     if darcy := fields["darcy"]:
         yield "darcy_panel", paper_figures.darcy_panel(darcy)
@@ -116,7 +133,7 @@ def _drawn(folder: Path, records: Sequence[Record]) -> Iterator[tuple[str, Any]]
 def _saved(folder: Path, name: str, figure: Any) -> Picture:
     for ending in ("svg", "png"):
         save(figure, folder / f"{name}.{ending}")
-    return Picture(name, CAPTIONS.get(name, ""), folder, heavy=name.startswith(("representative", "darcy")))
+    return Picture(name, CAPTIONS.get(name, ""), folder, heavy=name.startswith(("representative", "darcy", "stages")))
 
 
 def _content(records: Sequence[Record], pictures: Sequence[Picture]) -> dict[str, Any]:

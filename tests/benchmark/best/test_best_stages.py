@@ -1,0 +1,47 @@
+"""Runs of stages on the four problems: what their records hold."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from pcarann.benchmark.best.stages import STAGE_CHANGES, run_stages, stages_model
+from pcarann.benchmark.paper.configurations import PROBLEMS
+from pcarann.benchmark.records import record_name
+from pcarann.marching.estimator import Marching
+from pcarann.staged import Staged
+
+pytestmark = pytest.mark.usefixtures("own_cache")
+
+
+@pytest.mark.parametrize("name", ["burgers", "darcy"])
+def test_a_run_gives_a_record_that_json_holds(name):
+    record = run_stages(PROBLEMS[name].quick(), n_train=40)
+    assert json.loads(json.dumps(record)) is not None
+    assert (record["kind"], record["n_train"], record["change"]) == ("stages", 40, None)
+    assert 0 < record["error"] < 0.3
+    assert len(record["stages"]) in (1, 2)
+    assert set(record["intervals"]) == {"pooled", "sample", "simultaneous"}
+    assert record_name(record) == f"{name}-stages-seed0-n40-cpu"
+
+
+def test_the_error_of_burgers_is_that_of_the_whole_field():
+    """A trajectory begins with what was given, so that a perfect start is part of the error's field."""
+    record = run_stages(PROBLEMS["burgers"].quick(), n_train=30, intervals=False)
+    assert np.isfinite(record["error"])
+    assert record["ends"] == ("periodic",)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_flows_are_marched_and_maps_are_not(name):
+    assert isinstance(stages_model(name), Marching if name in ("burgers", "navier_stokes") else Staged)
+
+
+@pytest.mark.parametrize(("name", "change"), [(name, c) for name, changes in STAGE_CHANGES.items() for c in changes])
+def test_a_change_changes_something_and_leaves_the_model_alone(name, change):
+    model = stages_model(name)
+    before = repr(clone(model))
+    changed = STAGE_CHANGES[name][change](model)
+    assert repr(model) == before
+    assert repr(changed) != before
