@@ -153,9 +153,7 @@ class _Contest:
     def _grown(self) -> tuple[Stages, Staged] | None:
         """Fit the largest stages that a share of the time allows, and larger ones where it was less than foreseen."""
         end = time.perf_counter() + self.share * self.left
-        # Each size with what stages see settled by trials, which take as long as a small fit, and without.
-        sizes = Stages().fewer(self.samples)
-        larger = [one for size in sizes for one in (size, replace(size, channels=self.judge.usual))]
+        larger = Stages().fewer(self.samples)
         found: tuple[Stages, Staged] | None = None
         for _ in range(_GROWN):
             least = 0.0 if found is None else _WORTH * self.judge.foreseen(found[0], self.samples)
@@ -168,7 +166,7 @@ class _Contest:
             more = found is not None and choice.fitted_rows(self.samples) > found[0].fitted_rows(self.samples)
             if found is None or _own_error(model) < (_MORE if more else 1.0) * _own_error(found[1]):
                 found = choice, model
-            if larger[fits[0]].channels is None and choice.fitted_rows(self.samples) >= _ENOUGH:
+            if choice.fitted_rows(self.samples) >= _ENOUGH:
                 larger = [replace(one, grid=choice.grid, channels=choice.channels) for one in larger]
             larger = larger[: fits[0]]
         if found is None:

@@ -43,7 +43,9 @@ _FEWEST = 32  # samples that stages are fitted to, where there are as many
 _FEWER: tuple[tuple[float, int, float, int], ...] = (
     (0.5, 2, 1.0, 8),
     (0.5, 1, 1.0, 8),
+    (0.5, 1, 0.7, 8),
     (0.5, 1, 0.5, 8),
+    (0.5, 1, 0.35, 6),
     (0.5, 1, 0.25, 6),
     (0.25, 1, 0.25, 5),
     (0.25, 1, 0.12, 4),
