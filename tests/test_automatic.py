@@ -1,4 +1,5 @@
 import math
+import time
 
 import numpy as np
 import pytest
@@ -26,8 +27,16 @@ def scattered(n, seed=0, points=24):
     return z @ fields, np.stack([z[:, 0] ** 2, np.sin(3 * z[:, 1]), z[:, 0] * z[:, 1], np.exp(z[:, 0])], axis=1) @ modes
 
 
+@pytest.fixture(scope="module", autouse=True)
+def a_clock_of_its_own():
+    """Budgets are seconds of this process, so that others on the machine do not count."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "perf_counter", time.process_time)
+        yield
+
+
 @pytest.fixture(scope="module")
-def local():
+def local(a_clock_of_its_own):
     return pcarann.auto(*circle(60), budget=BUDGET)
 
 
@@ -90,16 +99,17 @@ def test_a_budget_below_everything_still_gives_a_model():
 
 
 def test_a_symmetry_that_the_problem_lacks_is_tried_and_not_used():
-    model = pcarann.auto(*circle(40), budget=4 * BUDGET, symmetry=Symmetry.reflection(-1))
+    model = pcarann.auto(*circle(40), budget=BUDGET, symmetry=Symmetry.reflection(-1))
     assert isinstance(model, Staged)
     assert model.symmetry is None
     assert "symmetry by 2 elements" in str(model.auto_report_)
 
 
+@pytest.mark.filterwarnings("ignore:.* outside the range of the training data")  # of those that were fitted
 def test_tensors_come_back_as_tensors():
     torch = pytest.importorskip("torch")
     a, u = (torch.asarray(part) for part in circle(40))
-    model = pcarann.auto(a, u, budget=3, device="cpu")
+    model = pcarann.auto(a, u, budget=2, device="cpu")
     assert isinstance(model.predict(a), torch.Tensor)
     assert math.isfinite(float(((model.predict(a) - u) ** 2).mean()))
 

@@ -36,14 +36,18 @@ __all__ = ["auto"]
 
 _MOST_HELD = 200  # samples on which both sides are judged
 _FIRST, _LOOKED_AT = 8, (64, 32, 16)  # samples of the first fit, which is timed, and of the first look
-_MANY_POINTS, _FEW_FEATURES = 1 << 14, 24  # of an output, for which the first fit has so many features
-_LOOK_SHARE = 0.1  # of the budget
+_FEATURES = (24, 60)  # of both
+_LOOK_SHARE = 0.15  # of the budget
 _HOPELESS = 5.0  # times the error of a kernel on the latents, for the same few samples
 _SHARES = ((0.5, 0.6), (1.5, 0.45), (math.inf, 0.3))  # errors in units of that kernel's; of the time left, for stages
 _LEADING, _LATENT_SHARE = 0.6, 0.5  # errors in the same units; of the time left then, for the latent search
+_GROWN = 3  # fits of larger and larger stages
+_WORTH = 1.5  # times the seconds of the last one, which a larger one must be foreseen to take
+_MORE = 1.25  # times the error of a fit to fewer samples, judged on others: a fit to more may still be taken
+_ENOUGH = 100  # samples, from which on what was settled stays
 _CLOSE = 1.5  # times the other's error: below it both are judged on the same samples
 _GAIN = 0.98  # of the error, for which dearer stages are taken
-_RICHER: tuple[dict[str, Any], ...] = ({"n_stages": 10, "n_features": 200}, {"n_stages": 8, "n_features": 150})
+_RICHER: tuple[dict[str, Any], ...] = ({"n_stages": 12, "n_features": 200}, {"n_stages": 10, "n_features": 150})
 _MOST_COPIES = 16
 _CAREFUL = 0.8  # of the time left, that a fit may be foreseen to take
 
@@ -144,21 +148,37 @@ class _Contest:
         if (why := self._looked()) is not None:
             self.verdict.left_out.append(("all further ones", why))
             return None
-        for choice in Stages().fewer(self.samples):
-            if self.judge.foreseen(choice, self.samples) <= self.share * self.left:
-                model = self._fitted(choice)
-                return _settled(choice, model), model
-        self._leave_out([choice])
-        return None
+        return self._grown()
+
+    def _grown(self) -> tuple[Stages, Staged] | None:
+        """Fit the largest stages that a share of the time allows, and larger ones where it was less than foreseen."""
+        end = time.perf_counter() + self.share * self.left
+        larger = Stages().fewer(self.samples)
+        found: tuple[Stages, Staged] | None = None
+        for _ in range(_GROWN):
+            least = 0.0 if found is None else _WORTH * self.judge.foreseen(found[0], self.samples)
+            seconds = [self.judge.foreseen(one, self.samples) for one in larger]
+            fits = [i for i, each in enumerate(seconds) if least <= each <= end - time.perf_counter()]
+            if not fits:
+                break
+            model = self._fitted(larger[fits[0]])
+            choice = _settled(larger[fits[0]], model)
+            more = found is not None and choice.fitted_rows(self.samples) > found[0].fitted_rows(self.samples)
+            if found is None or _own_error(model) < (_MORE if more else 1.0) * _own_error(found[1]):
+                found = choice, model
+            if choice.fitted_rows(self.samples) >= _ENOUGH:
+                larger = [replace(one, grid=choice.grid, channels=choice.channels) for one in larger]
+            larger = larger[: fits[0]]
+        if found is None:
+            self._leave_out(larger[-1:])
+        return found
 
     def _looked(self) -> str | None:
         """Time small fits of stages, compare them with a kernel on the latents; say why to leave it at that."""
-        many = self.judge.points > _MANY_POINTS
-        features = _FEW_FEATURES if many else Stages.n_features
-        small = Stages(n_stages=1, n_features=features, n_members=1, channels=self.judge.usual)
-        for _ in range(1 if many else 2):  # twice where the first one would time what it starts up
+        small = Stages(n_stages=1, n_features=_FEATURES[0], n_members=1, channels=self.judge.usual)
+        for _ in range(2):  # the first one times what it starts up
             self.judge.errors(small, self.inner[:_FIRST], self.held[:2])
-        small = replace(small, n_stages=2, n_features=Stages.n_features)
+        small = replace(small, n_stages=2, n_features=_FEATURES[1])
         for rows in _LOOKED_AT:
             count = min(rows, len(self.inner))
             foreseen = self.judge.foreseen(small, count, count)
@@ -232,9 +252,15 @@ class _Contest:
 
     def _larger(self, choice: Stages) -> list[Stages]:
         """Larger settings, the largest first."""
-        usual = {"n_stages": Stages.n_stages, "n_features": Stages.n_features, "n_members": Stages.n_members}
-        every = [replace(choice, samples=None, **(usual | change)) for change in (*_RICHER, {}, {"n_members": 1})]
-        return every[: every.index(choice)] if choice in every else every
+        usual: dict[str, Any] = {
+            "n_stages": Stages.n_stages,
+            "n_features": Stages.n_features,
+            "n_members": Stages.n_members,
+        }
+        richer = [replace(choice, samples=None, **(usual | change)) for change in _RICHER]
+        every = [*richer, *replace(choice, samples=None, **usual).fewer(self.samples)]
+        least = _WORTH * self.judge.foreseen(choice, self.samples)
+        return [one for one in every if self.judge.foreseen(one, self.samples) >= least]
 
     def _offer_symmetry(self, symmetry: Symmetry, choice: Stages, model: Staged) -> tuple[Stages, Staged]:
         """Judge one member with and without as many copies as there is time for, then fit all with them."""

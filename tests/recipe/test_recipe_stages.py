@@ -56,7 +56,12 @@ def test_the_pace_is_that_of_the_last_fit():
     _, seconds = found.errors(choice, range(60), range(60, 80))
     assert found.foreseen(choice, 60, 20) == pytest.approx(seconds)
     model = found.fitted(choice, found.pair)
-    assert found.foreseen(choice, 80) == pytest.approx(model.fit_seconds_["total"])
+    assert found.foreseen(choice, 80) == pytest.approx(model.fit_seconds_["total"], rel=0.5)
+
+
+def test_by_default_stages_are_as_they_come():
+    parameters = Staged().get_params(deep=False)
+    assert judge().unfitted(Stages()).get_params(deep=False) == parameters
 
 
 def test_a_choice_becomes_an_estimator():
@@ -77,6 +82,6 @@ def test_stages_on_a_circle_have_its_shifts_and_not_its_reflections(symmetry, ha
 
 
 def test_names_say_what_is_unusual():
-    assert Stages().name == "at most 6 stages of 120 features, 2 member(s)"
+    assert Stages().name == "at most 8 stages of 120 features, 2 member(s)"
     unusual = Stages(samples=30, copies=4, model=object()).name
     assert unusual.endswith("2 member(s), 30 samples, symmetry by 4 elements, on the latent model")

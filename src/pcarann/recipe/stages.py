@@ -41,9 +41,11 @@ _LOOKED_AT = 4  # samples, and elements, by which a symmetry is recognised
 _EQUAL = 0.2  # of the error: without a part of it that is as small, 2 % less would be left
 _FEWEST = 32  # samples that stages are fitted to, where there are as many
 _FEWER: tuple[tuple[float, int, float, int], ...] = (
-    (0.5, 2, 1.0, 6),
-    (0.5, 1, 1.0, 6),
-    (0.5, 1, 0.5, 6),
+    (0.5, 2, 1.0, 8),
+    (0.5, 1, 1.0, 8),
+    (0.5, 1, 0.7, 8),
+    (0.5, 1, 0.5, 8),
+    (0.5, 1, 0.35, 6),
     (0.5, 1, 0.25, 6),
     (0.25, 1, 0.25, 5),
     (0.25, 1, 0.12, 4),
@@ -53,9 +55,9 @@ _FEWER: tuple[tuple[float, int, float, int], ...] = (
 
 @dataclass(frozen=True)
 class Stages:
-    """One setting of stages."""
+    """One setting of stages, by default that of `Staged` as it comes."""
 
-    n_stages: int = 6
+    n_stages: int = 8
     n_features: int = 120
     n_members: int = 2
     samples: int | None = None
@@ -142,10 +144,11 @@ class StagesJudge:
 
     def fitted(self, choice: Stages, fields: tuple[Array, Array]) -> Any:
         """A choice fitted to these samples, in whatever kind of array; its seconds are learned from."""
+        begun = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             model = self.unfitted(choice).fit(*fields)
-        self._learn(choice, int(fields[0].shape[0]), 0, model, model.fit_seconds_["total"])
+        self._learn(choice, int(fields[0].shape[0]), 0, model, time.perf_counter() - begun)
         return model
 
     def errors(self, choice: Stages, inner: Sequence[int], held: Sequence[int]) -> tuple[np.ndarray[Any, Any], float]:

@@ -110,11 +110,11 @@ def past_the_paper(records: Sequence[Record]) -> Table:
             )
     note = (
         f"Ours | the paper’s; beside our best latent model stands the paper’s best PCA–RaNN. {_SEEDS} Coverage and "
-        "width are those of the paper’s pooled rule at 95 %. “Same symmetry and inputs”: trained on copies under the "
-        "same symmetry, for Navier–Stokes on the last snapshot. For kernel ridge this is the best model with a kernel in "
-        "the place of its random layers; for Darcy the best model is itself a kernel. The Navier–Stokes error is that "
-        "at t = 20. Stages march Burgers, from its first snapshot, and Navier–Stokes; only on Darcy and backward heat "
-        "are they told the symmetry."
+        "width are those of the paper’s pooled rule at 95 %. “Same symmetry and inputs”: trained on copies under "
+        "the same symmetry, for Navier–Stokes on the last snapshot. For kernel ridge this is the best model with a"
+        " kernel in the place of its random layers; for Darcy the best model is itself a kernel. The Navier–Stokes"
+        " error is that at t = 20. Stages march Burgers, from its first snapshot, and Navier–Stokes; only on Darcy"
+        " and backward heat are they told the symmetry."
     )
     header = ("Problem", "Method", "Error", "Error, least – largest", *time_headers(where), "Coverage", "Width")
     return Table("Past the paper", note, header, tuple(rows), frozenset(bold))
