@@ -123,19 +123,17 @@ def _axis(name: str, options: argparse.Namespace) -> Record:
     base, changed, sizes = AXES[name]
     if options.quick:
         base, sizes = _SMALL, _QUICK[name]
-    rows = [_measured(replace(base, **{changed: size}), options.repeats) for size in sizes]
+    tried = [_measured(replace(base, **{changed: size}), options.repeats) for size in sizes]
+    rows, failed = ([row for row in tried if ("failed" in row) == lost] for lost in (False, True))
     along = [row[name] for row in rows]
     slopes = {curve: slope(along, [row["seconds"][curve] for row in rows]) for curve in CURVES}
     slopes["memory"] = slope(along, [row["peak_bytes"] + row["data_bytes"] for row in rows])
-    return {"base": asdict(base), "sizes": along, "rows": rows, "slopes": slopes}
+    return {"base": asdict(base), "sizes": along, "rows": rows, "slopes": slopes, "failed": failed}
 
 
 def _measured(setup: Setup, repeats: int) -> Record:
     sys.stderr.write(f"{setup}\n")
-    found = in_fresh_process(Path(__file__), {"setup": asdict(setup), "repeats": repeats}, limit=_LIMIT)
-    if "failed" in found:
-        raise RuntimeError(f"{setup}: {found['failed']}")
-    return found
+    return asdict(setup) | in_fresh_process(Path(__file__), {"setup": asdict(setup), "repeats": repeats}, limit=_LIMIT)
 
 
 def _table(record: Record) -> str:
@@ -144,7 +142,7 @@ def _table(record: Record) -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     rows = [row for axis in record["axes"].values() for row in axis["rows"]]
-    for row in [*rows, *([record["large"]] if "large" in record else [])]:
+    for row in [*rows, *(row for row in [record.get("large", {})] if "seconds" in row)]:
         sizes = (f"{row[key] / 2**20:.0f} MiB" for key in ("data_bytes", "peak_bytes", "process_bytes"))
         seconds = (f"{row['seconds'][curve]:.2f} s" for curve in CURVES)
         cells = [row["samples"], f"{row['side']}²", row["features"], *seconds, *sizes]
