@@ -28,7 +28,6 @@ CONSTRUCTORS = {"pcarann.operator.PCARaNN.__init__": 14, "pcarann.staged.Staged.
 """Those of estimators, which scikit-learn wants flat"""
 
 TESTED_ELSEWHERE = {
-    "benchmark/best/stages.py": "benchmark/best/test_best_stages.py",
     "attributes.py": "test_operator.py",
     "backend/progress.py": "test_operator.py",
     "baselines/__init__.py": "baselines/test_optimisation.py",

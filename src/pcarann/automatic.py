@@ -49,7 +49,7 @@ _CLOSE = 1.5  # times the other's error: below it both are judged on the same sa
 _GAIN = 0.98  # of the error, for which dearer stages are taken
 _RICHER: tuple[dict[str, Any], ...] = ({"n_stages": 12, "n_features": 200}, {"n_stages": 10, "n_features": 150})
 _MOST_COPIES = 16
-_CAREFUL = 0.8  # of the time left, that a fit may be foreseen to take
+_CAREFUL = 0.9  # of the time left, that a fit may be foreseen to take
 
 
 def auto(

@@ -156,6 +156,7 @@ class Staged(Surrogate):
             layout = Layout.of(input_grid, output_grid, options.axes)
             layouts = _ends(layout, options.boundary, options.axes, inputs, outputs)
             scene = self._scene(layout, seed)
+            ends = tuple(float(end(inputs)) for end in (place.xp.min, place.xp.max))
             inputs, outputs, together = self._some(inputs, outputs, seed, together)
             start, begun = self._start(inputs, outputs, scene(layout), seed, together)
             units = _units(inputs, outputs, start.evolves)
@@ -178,7 +179,8 @@ class Staged(Surrogate):
                 grown = fit_stages(samples, layouts, scene, replace(wanted, tick=tick), held, judged)
             record = _record(grown, samples, start, units, held)
             place.wait()
-            self._fitted = replace(record, seconds={"total": perf_counter() - began, **record.seconds})
+            inside = (ends[0] / units.inputs, ends[1] / units.inputs)
+            self._fitted = replace(record, value_range=inside, seconds={"total": perf_counter() - began})
             self.__dict__.pop("auto_report_", None)
         return self
 
@@ -326,7 +328,7 @@ def _record(grown: Grown, samples: Triple, start: Start, units: Units, held: int
         grown.chains,
         units,
         float(xp.sqrt(xp.mean(sample_sizes(samples.outputs) ** 2))),
-        (float(xp.min(samples.inputs)), float(xp.max(samples.inputs))),
+        (0.0, 0.0),  # that of all samples is known to the caller
         int(samples.inputs.shape[0]),
         grown.report(start.name, relative_error(fields, outputs), held),
         {},

@@ -21,7 +21,8 @@ __all__ = ["Features"]
 
 _WIDTHS = (1.5, 3.0)
 _AT_ONCE = 1 << 14  # points of samples on a CPU
-_FAR = 3.0  # times the largest of the training data
+_ALWAYS = 4.0  # spreads that are never clipped, as few samples are looked at
+_ROUNDING = 1e-15  # of fields of size 1: a mean field of nothing else is no channel
 _NOTHING = 1e-12  # of a mean, or of a spread of 1: what is left of a constant by rounding
 _WEIGHTS, _CHOSEN, _BIASES = -22, -23, -24
 
@@ -36,7 +37,7 @@ class Features:
     scale: Array
     """(channels,): channels are (c − shift) · scale"""
     limit: Array
-    """(channels,): what they are clipped to, far outside the training data, so that products of û cannot run away"""
+    """(channels,): what they are clipped to outside the training data, so that products of û cannot run away"""
     mixing: Array
     """(fields, features), gains and the spreads of the fields in it"""
     biases: Array
@@ -53,8 +54,8 @@ class Features:
         samples = [(inputs[rows, ...], fields[rows, ...]) for rows in cuts(int(fields.shape[0]), most)]
         shift, moments = _moments(sight.channels, samples)
         spreads = xp.sqrt(xp.linalg.diagonal(moments))
-        scale = _inverse(spreads, _NOTHING * xp.abs(shift))
-        limit = _FAR * _largest(lambda a, u: (sight.channels(a, u) - shift) * scale, samples)
+        scale = _inverse(spreads, xp.clip(_NOTHING * xp.abs(shift), min=_ROUNDING))
+        limit = _largest(lambda a, u: (sight.channels(a, u) - shift) * scale, samples)
         _, moments = _moments(lambda a, u: _local(sight, (sight.channels(a, u) - shift) * scale), samples)
         spreads = xp.sqrt(xp.linalg.diagonal(moments))
         spreads = _inverse(spreads, xp.zeros_like(spreads) + _NOTHING)
@@ -137,10 +138,10 @@ def _moments(seen: Callable[[Array, Array], Array], samples: Sequence[tuple[Arra
 
 
 def _largest(seen: Callable[[Array, Array], Array], samples: Sequence[tuple[Array, Array]]) -> Array:
-    """The largest |value| of every column, 1 at least."""
+    """The largest |value| of every column, a few spreads at least."""
     xp = place_of(samples[0][1]).xp
     found = [xp.max(xp.abs(xp.reshape(part, (-1, part.shape[-1]))), axis=0) for part in (seen(*one) for one in samples)]
-    return xp.clip(xp.max(xp.stack(found), axis=0), min=1.0)
+    return xp.clip(xp.max(xp.stack(found), axis=0), min=_ALWAYS)
 
 
 def _inverse(spread: Array, least: Array) -> Array:
