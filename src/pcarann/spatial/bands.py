@@ -25,6 +25,7 @@ from pcarann.spatial.domain import Domain
 __all__ = ["Bands", "Sums"]
 
 _STREAM = (-25,)
+_FEW_COLUMNS = 3  # for which weights of all modes, side by side, are faster than a product for each band
 Index = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -57,22 +58,40 @@ class Bands:
 
     def chosen(self, numbers: Index, taken: Sequence[int]) -> Index:
         """(samples, modes taken), band after band: the modes that the samples with these numbers give, in turn."""
-        numbers = numbers[:, None]
-        parts = zip(self.modes, taken, strict=True)
-        return np.concatenate([modes[(numbers * n + np.arange(n)) % len(modes)] for modes, n in parts], axis=1)
+        sizes, counts = self._sizes, np.asarray(taken)
+        firsts = np.cumsum(sizes) - sizes
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        turns = (numbers[:, None] * np.repeat(counts, counts) + within) % np.repeat(sizes, counts)
+        return self._order[turns + np.repeat(firsts, counts)]
+
+    @cached_property
+    def _order(self) -> Index:
+        """All modes, band after band"""
+        return np.concatenate(self.modes)
+
+    @cached_property
+    def _sizes(self) -> Index:
+        return np.asarray([len(modes) for modes in self.modes])
 
     def products(self, harmonics: Array, readout: Array) -> Array:
         """Σⱼ V(j, k) H(k, j) for (samples, modes, features) and (bands, features, columns)."""
         place = place_of(harmonics)
         xp = place.xp
-        if place.on_cuda:  # hundreds of small products would be as many launches
+        columns = int(readout.shape[-1])
+        if place.on_cuda or columns <= _FEW_COLUMNS:
             every = xp.take(readout, xp.asarray(self.labels, device=place.device), axis=0)
-            return xp.permute_dims(xp.permute_dims(xp.astype(harmonics, readout.dtype), (1, 0, 2)) @ every, (1, 0, 2))
-        found = xp.empty((*harmonics.shape[:2], readout.shape[-1]), dtype=readout.dtype, device=place.device)
-        for modes, weights in zip(self.modes, readout, strict=True):
-            index = xp.asarray(modes, device=place.device)
-            found[:, index, :] = xp.take(harmonics, index, axis=1) @ weights
-        return found
+            if place.on_cuda:  # hundreds of small products would be as many launches
+                swapped = xp.permute_dims(xp.astype(harmonics, readout.dtype), (1, 0, 2))
+                return xp.permute_dims(swapped @ every, (1, 0, 2))
+            return xp.stack([xp.sum(harmonics * every[None, :, :, c], axis=-1) for c in range(columns)], axis=-1)
+        sorted_modes = xp.take(harmonics, xp.asarray(self._order, device=place.device), axis=1)
+        found = xp.empty((*harmonics.shape[:2], columns), dtype=readout.dtype, device=place.device)
+        start = 0
+        for band, size in enumerate(self._sizes):
+            part = slice(start, start + int(size))
+            found[:, part, :] = sorted_modes[:, part, :] @ readout[band, ...]
+            start += int(size)
+        return xp.take(found, xp.asarray(np.argsort(self._order), device=place.device), axis=1)
 
 
 @dataclass(frozen=True, eq=False)
