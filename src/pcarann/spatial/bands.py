@@ -62,7 +62,8 @@ class Bands:
         firsts = np.cumsum(sizes) - sizes
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         turns = (numbers[:, None] * np.repeat(counts, counts) + within) % np.repeat(sizes, counts)
-        return self._order[turns + np.repeat(firsts, counts)]
+        found: Index = self._order[turns + np.repeat(firsts, counts)]
+        return found
 
     @cached_property
     def _order(self) -> Index:

@@ -58,7 +58,7 @@ def test_the_headline_has_the_best_model_on_each_machine_by_its_mean_over_seeds(
         if len(line.get_xdata()) == 1
     }
     assert {(60.0, 2e-4, "o"), (4.0, 1e-4, "s")} <= drawn
-    assert names["PCA–RaNN, best"].get_fontweight() == "bold"
+    assert names["PCA–RaNN, best latent"].get_fontweight() == "bold"
 
 
 def test_a_baseline_trained_without_validation_has_a_marker_and_no_curve(burgers):

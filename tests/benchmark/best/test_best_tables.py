@@ -100,7 +100,7 @@ def test_baselines_with_the_same_symmetry_have_rows_of_their_own():
 
 
 def test_of_darcy_the_best_model_is_itself_a_kernel():
-    assert cells(best_tables.past_the_paper(RECORDS), "Darcy", KERNEL)[0] == "the best model itself"
+    assert cells(best_tables.past_the_paper(RECORDS), "Darcy", KERNEL)[0] == "the best latent model itself"
 
 
 def test_the_least_of_our_errors_is_bold():
@@ -115,7 +115,7 @@ def test_the_least_of_our_errors_is_bold():
 
 def test_an_ablation_is_compared_with_the_best_on_the_same_seed():
     table = best_tables.ablations(RECORDS)
-    assert cells(table, "Burgers", "none: the best model")[:2] == ("1.00e-4", "1 ×")
+    assert cells(table, "Burgers", "none: the best latent model")[:2] == ("1.00e-4", "1 ×")
     assert cells(table, "Burgers", "without symmetry")[:2] == ("4.00e-4", "4 ×")
     assert cells(table, "Burgers", "kernel")[:4] == ("5.00e-4", "5 ×", DASH, "2.0")
 
@@ -166,7 +166,7 @@ def test_noise_and_samples_do_not_enter_the_best_error():
 def test_the_readme_table_has_a_row_for_each_method_once_the_best_models_were_run():
     lines = headline_table(RECORDS).splitlines()
     best, paper = lines[2], lines[3]
-    assert best.startswith("| PCA–RaNN, best | **2.00e-4 (CPU 60.0 s, H200 4.0 s)** | 1.90e-2 (CPU 60.0 s) | – |")
+    assert best.startswith("| PCA–RaNN, best latent | **2.00e-4 (CPU 60.0 s, H200 4.0 s)** | 1.90e-2 (CPU 60.0 s) | – |")
     assert paper.startswith("| PCA–RaNN, refined, in the paper | 1.93e-3 (RTX A6000 5.5 s) |")
     assert headline_table([]).splitlines()[2].startswith("| Burgers |")
 
@@ -186,7 +186,7 @@ def test_a_baseline_that_beats_the_best_model_is_named():
     found = findings.beaten(RECORDS)
     assert found == [
         "No baseline trained here is more accurate than PCA–RaNN as in the paper.",
-        "Darcy: FNO, same symmetry and inputs (1.80e-2 in 500.0 s on H200) is more accurate than PCA–RaNN, best "
+        "Darcy: FNO, same symmetry and inputs (1.80e-2 in 500.0 s on H200) is more accurate than PCA–RaNN, best latent "
         "(1.90e-2 in 60.0 s on CPU).",
     ]
     assert findings.differences(RECORDS) == []

@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from pcarann.benchmark.best import experiments
+from pcarann.benchmark.best import experiments, stages
 from pcarann.benchmark.best.models import ABLATIONS
 from pcarann.benchmark.records import read_records
 from pcarann.cli import main
@@ -16,6 +16,9 @@ def test_best_writes_its_records_and_the_report(tmp_path, monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.setenv("PCARANN_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(experiments, "SEEDS", (0,))
+    monkeypatch.setattr(stages, "_SEEDS", (0,))
+    kept = {"without symmetry": stages.STAGE_CHANGES["darcy"]["without symmetry"]}
+    monkeypatch.setitem(stages.STAGE_CHANGES, "darcy", kept)
     changes = {"without symmetry": ABLATIONS["darcy"]["without symmetry"]}
     monkeypatch.setitem(ABLATIONS, "darcy", changes)
     command = ["reproduce", "darcy", "--best", "--quick", "--baselines", "--budget", "1s", "-o", str(tmp_path)]
@@ -23,6 +26,9 @@ def test_best_writes_its_records_and_the_report(tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     found = read_records(tmp_path / "records")
     assert {(r["kind"], r.get("method"), r.get("change"), r.get("n_train")) for r in found} == {
+        ("stages", None, None, 60),
+        ("stages", None, "without symmetry", 60),
+        ("corrections", None, None, 60),
         ("best", None, None, 60),
         ("best", None, "without symmetry", 60),
         ("best", None, None, 30),
