@@ -76,8 +76,8 @@ class Staged(Surrogate):
     channels : None or Channels
         What stages see; None settles it by small trials on samples held out.
     terms : sequence of functions
-        Terms of the equation, f(a, u) with fields in their own units, (samples, *space) each, and a last axis where
-        there are several components; what they return stands among the channels.
+        Terms of the equation, f(a, u) of (samples, *space) fields in their own units, a repeated last point left out,
+        with a last axis where there are several components; what they return stands among the channels.
     symmetry : None or Symmetry
         Transformations of (input, output) pairs under which the problem does not change: copies of the samples under
         them are fitted too, and corrections are averaged over them.
@@ -148,9 +148,10 @@ class Staged(Surrogate):
             seed, together = check_seed(self.random_state), check_count(together, "together")
             if inputs.shape[0] % together or inputs.shape[0] < 2 * together:
                 raise ValueError(
-                    f"together={together} must divide the number of samples into two groups or more, found "
-                    f"{inputs.shape[0]} samples."
+                    f"{inputs.shape[0]} samples are not two groups or more of together={together}, as the pairs of a "
+                    "trajectory are: more trajectories are needed."
                 )
+            seen = check_kind(self.channels, "channels", Channels)
             counts = [check_count(getattr(self, name), name) for name in ("n_stages", "n_features", "n_members")]
             options = check_kind(self.grid, "grid", Grid) or Grid()
             layout = Layout.of(input_grid, output_grid, options.axes)
@@ -168,7 +169,7 @@ class Staged(Surrogate):
                 counts[0],
                 counts[1],
                 counts[2],
-                check_kind(self.channels, "channels", Channels),
+                None if seen is None else seen.checked(),
                 seed,
                 start.evolves,
                 Terms.of(self.terms, units),
@@ -177,7 +178,8 @@ class Staged(Surrogate):
             judged = None if judge is None else judge_of_chains(judge, start, units, layout)
             with progress(self.verbose) as tick:
                 grown = fit_stages(samples, layouts, scene, replace(wanted, tick=tick), held, judged)
-            record = _record(grown, samples, start, units, held)
+            begun = relative_error(*(part[-held:, :] for part in samples[1:])) if judged is None else judged(grown.none)
+            record = _record(grown, samples, start, units, (begun, 0 if judged else held))
             place.wait()
             inside = (ends[0] / units.inputs, ends[1] / units.inputs)
             self._fitted = replace(record, value_range=inside, seconds={"total": perf_counter() - began})
@@ -320,9 +322,8 @@ def _ends(layout: Layout, boundary: Any, axes: Any, inputs: Array, outputs: Arra
     return [given_ends(layout, boundary, inputs, outputs)]
 
 
-def _record(grown: Grown, samples: Triple, start: Start, units: Units, held: int) -> FittedStages:
+def _record(grown: Grown, samples: Triple, start: Start, units: Units, judged: tuple[float, int]) -> FittedStages:
     xp = place_of(samples.outputs).xp
-    _, fields, outputs = (part[-held:, :] for part in samples)
     return FittedStages(
         start,
         grown.chains,
@@ -330,7 +331,7 @@ def _record(grown: Grown, samples: Triple, start: Start, units: Units, held: int
         float(xp.sqrt(xp.mean(sample_sizes(samples.outputs) ** 2))),
         (0.0, 0.0),  # that of all samples is known to the caller
         int(samples.inputs.shape[0]),
-        grown.report(start.name, relative_error(fields, outputs), held),
+        grown.report(start.name, *judged),
         {},
         grown.sums,
     )

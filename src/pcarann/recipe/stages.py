@@ -27,6 +27,7 @@ from pcarann.spatial.channels import Channels
 from pcarann.spatial.layout import Layout
 from pcarann.symmetry.generators import Symmetry
 
+_USUAL = 4000  # samples at most that `Staged` fits by itself
 __all__ = ["Stages", "StagesJudge", "relative_errors"]
 
 _INNER = 0.8  # of the samples: those on which a chain chooses its ridges
@@ -83,12 +84,13 @@ class Stages:
 
     def fitted_rows(self, samples: int) -> int:
         """Of so many samples, those that are fitted."""
-        return min(samples, self.samples or samples)
+        return min(samples, self.samples or _USUAL)
 
     def fewer(self, samples: int) -> list[Stages]:
         """The setting and cheaper ones, the dearest first."""
         found = [self]
         for features, members, share, stages in _FEWER:
+            samples = min(samples, _USUAL)
             rows = max(min(_FEWEST, samples), round(share * samples))
             cheaper = replace(
                 self,

@@ -82,7 +82,7 @@ def grown(
         began = perf_counter()
         looked_at = [side(taken(part, some)) for side, part in zip(_sides(scene), samples[:2], strict=True)]
         draw = partial(Features.drawn, sight, *looked_at, count=plan.n_features, terms=plan.terms, seed=plan.seed)
-        features = draw(number=_NUMBERS * member + number)
+        features = draw(number=_NUMBERS * member + number).limited(_blocks(scene, samples))
         sums = summed(scene, features, bands, samples)
         found = chooser(chain, features, bands, sums)
         if found is None:
@@ -95,6 +95,12 @@ def grown(
         place_of(samples.fields).wait()
         steps.append(Step(stage.ridge, error, perf_counter() - began))
     return chain, steps, last
+
+
+def _blocks(scene: Scene, samples: Triple) -> Iterator[tuple[Array, Array]]:
+    """Inputs and û in space, some samples at a time."""
+    for rows in cuts(int(samples.inputs.shape[0]), max(1, _LOOKED_AT // scene.layout.domain.points)):
+        yield scene.layout.inputs(samples.inputs[rows, :]), scene.layout.outputs(samples.fields[rows, :])
 
 
 def _sides(scene: Scene) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement, product
+from numbers import Integral, Real
 
 import numpy as np
 
@@ -52,6 +53,17 @@ class Channels:
     reach: int = 1
     singles: int = 4
     gain: float = 0.3
+
+    def checked(self) -> Channels:
+        """The same, or a refusal of what has no meaning."""
+        smoothed = self.smoothed is None or (isinstance(self.smoothed, Real) and float(self.smoothed) > 0)
+        whole = isinstance(self.singles, Integral) and self.singles >= 0
+        if not (smoothed and whole and self.reach in (0, 1, 2) and isinstance(self.gain, Real) and self.gain > 0):
+            raise ValueError(
+                "Channels wants smoothed None or positive, reach 0, 1 or 2, singles a whole number of at least 0 and a "
+                f"positive gain, got {self!r}."
+            )
+        return self
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,9 @@ here grows with the grid.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from pcarann.backend.arrays import Array, cuts, place_of, tanh_inplace
@@ -21,8 +22,7 @@ __all__ = ["Features"]
 
 _WIDTHS = (1.5, 3.0)
 _AT_ONCE = 1 << 14  # points of samples on a CPU
-_ALWAYS = 4.0  # spreads that are never clipped, as few samples are looked at
-_ROUNDING = 1e-15  # of fields of size 1: a mean field of nothing else is no channel
+_ALWAYS = 4.0  # spreads that are never clipped
 _NOTHING = 1e-12  # of a mean, or of a spread of 1: what is left of a constant by rounding
 _WEIGHTS, _CHOSEN, _BIASES = -22, -23, -24
 
@@ -54,8 +54,8 @@ class Features:
         samples = [(inputs[rows, ...], fields[rows, ...]) for rows in cuts(int(fields.shape[0]), most)]
         shift, moments = _moments(sight.channels, samples)
         spreads = xp.sqrt(xp.linalg.diagonal(moments))
-        scale = _inverse(spreads, xp.clip(_NOTHING * xp.abs(shift), min=_ROUNDING))
-        limit = _largest(lambda a, u: (sight.channels(a, u) - shift) * scale, samples)
+        scale = _inverse(spreads, _NOTHING * xp.abs(shift))
+        limit = xp.zeros_like(scale) + math.inf
         _, moments = _moments(lambda a, u: _local(sight, (sight.channels(a, u) - shift) * scale), samples)
         spreads = xp.sqrt(xp.linalg.diagonal(moments))
         spreads = _inverse(spreads, xp.zeros_like(spreads) + _NOTHING)
@@ -67,6 +67,15 @@ class Features:
         mixing = gain * mixing * _inverse(mixtures, xp.zeros_like(mixtures) + _NOTHING)[None, :]
         biases = gain * normal((count,), seed=seed, stream=(_BIASES, number), place=place)
         return cls(sight, shift, scale, limit, mixing, biases)
+
+    def limited(self, samples: Iterable[tuple[Array, Array]]) -> Features:
+        """The same, channels clipped to what these samples reach, all of the training set, in blocks."""
+        xp = place_of(self.shift).xp
+        reached = xp.zeros_like(self.shift) + _ALWAYS
+        for sample in samples:
+            channels = (self.sight.channels(*sample) - self.shift) * self.scale
+            reached = xp.maximum(reached, xp.max(xp.abs(xp.reshape(channels, (-1, channels.shape[-1]))), axis=0))
+        return replace(self, limit=reached)
 
     @property
     def count(self) -> int:
@@ -135,13 +144,6 @@ def _moments(seen: Callable[[Array, Array], Array], samples: Sequence[tuple[Arra
         scatter = scatter + part.T @ part + (apart[:, None] * apart[None, :]) * (count * more / (count + more))
         count, mean = count + more, mean + apart * (more / (count + more))
     return mean, scatter / count
-
-
-def _largest(seen: Callable[[Array, Array], Array], samples: Sequence[tuple[Array, Array]]) -> Array:
-    """The largest |value| of every column, a few spreads at least."""
-    xp = place_of(samples[0][1]).xp
-    found = [xp.max(xp.abs(xp.reshape(part, (-1, part.shape[-1]))), axis=0) for part in (seen(*one) for one in samples)]
-    return xp.clip(xp.max(xp.stack(found), axis=0), min=_ALWAYS)
 
 
 def _inverse(spread: Array, least: Array) -> Array:

@@ -22,7 +22,7 @@ from pcarann.spatial.choice import Settled, settle
 from pcarann.spatial.layout import Layout
 from pcarann.spatial.report import StagesReport
 from pcarann.spatial.stage import Scene, Triple
-from pcarann.spatial.start import Start
+from pcarann.spatial.start import Start, mean_field
 from pcarann.spatial.terms import Terms
 
 __all__ = ["Grown", "Judge", "Wanted", "fit_stages", "held_out", "judge_of_chains"]
@@ -65,6 +65,11 @@ class Grown:
     steps: tuple[Step, ...]
     sums: tuple[Sums, ...]
     """Of the last stage of every member, where they were to be kept"""
+
+    @property
+    def none(self) -> Chain:
+        """A chain of no stages"""
+        return replace(self.chains[0], stages=())
 
     def report(self, start: str, begun: float, held: int) -> StagesReport:
         """All of it for people to read."""
@@ -137,9 +142,7 @@ class _Sights:
     def __call__(self, layout: Layout, channels: Channels) -> Sight:
         fixed = None
         if self.wanted.evolving:
-            xp = place_of(self.samples.inputs).xp
-            change = xp.mean(self.samples.outputs - self.samples.fields, axis=0)
-            fixed = layout.outputs(change[None, :])
+            fixed = layout.outputs(mean_field(self.samples.outputs - self.samples.fields)[None, :])
         return Sight(layout.domain, channels, self.wanted.evolving, fixed, self.wanted.terms)
 
 

@@ -51,6 +51,8 @@ class Layout:
             space = _given(axes, input_grid, output_grid)
         if not any(_size(input_grid, i) > 1 for i in space):
             raise ValueError(_nothing_shared(input_grid, output_grid))
+        if axes is None:
+            _refuse_misplaced(input_grid, output_grid, space)
         free: Boundary = "free"
         return cls(input_grid, output_grid, space, (free,) * len(space), (False,) * len(space))
 
@@ -159,6 +161,17 @@ def _given(axes: Sequence[int], input_grid: tuple[int, ...], output_grid: tuple[
         if output_grid[i] < 4:
             raise ValueError(f"Axis {i} is to be space, but the outputs have only {output_grid[i]} points on it.")
     return space
+
+
+def _refuse_misplaced(input_grid: tuple[int, ...], output_grid: tuple[int, ...], space: tuple[int, ...]) -> None:
+    """Refuse axes of the outputs that inputs have, but elsewhere: components would be taken for points."""
+    others = [n for i, n in _numbered(input_grid) if i not in space]
+    for i, n in _numbered(output_grid):
+        if i not in space and n >= _FEWEST and n in others:
+            raise ValueError(
+                f"The grids of inputs and outputs are not aligned, found {input_grid} and {output_grid}: axes are "
+                "counted from the last, so move components to the front (np.moveaxis), or say Grid(axes=…)."
+            )
 
 
 def _is_axis(number: Any, count: int) -> bool:

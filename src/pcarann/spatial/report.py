@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from pcarann.spatial.chain import Step
@@ -25,7 +26,7 @@ class StagesReport:
     settled: Settled
     steps: tuple[Step, ...]
     held_out: int
-    """Samples"""
+    """Samples; none where roll-outs were judged"""
 
     def __str__(self) -> str:
         layout, seen = self.settled.layout, self.settled.channels
@@ -34,11 +35,16 @@ class StagesReport:
             f"axes of space: {axes}",
             f"channels: {', '.join(f'{name} {value}' for name, value in vars(seen).items())}",
             *(f"  tried {trial.name}: {trial.error:.3g}" for trial in self.settled.trials),
-            f"start: {self.start}, error {self.begun:.3g} on {self.held_out} samples held out",
+            f"start: {self.start}, error {self.begun:.3g}"
+            + (
+                f" on {self.held_out} samples held out"
+                if self.held_out
+                else " of its roll-outs, by which stages are judged"
+            ),
         ]
         before = self.begun
         for number, step in enumerate(self.steps, start=1):
-            gained = f", {before / step.error:.2f} times less" if step.error > 0 else ""
+            gained = f", {before / step.error:.3g} times less" if 0 < step.error < before < math.inf else ""
             lines.append(
                 f"stage {number}: error {step.error:.3g}{gained}, ridge {step.ridge:.0e}, {step.seconds:.2f} s"
             )

@@ -18,10 +18,11 @@ from pcarann.latent.units import Units
 from pcarann.spatial.chain import relative_error
 from pcarann.spatial.stage import Scene
 
-__all__ = ["FOLDS", "Start"]
+__all__ = ["FOLDS", "Start", "mean_field"]
 
 FOLDS = 5
 _COMPARED = 200  # samples by which input and mean field are
+_ROUNDING = 1e-14  # of the largest value
 _STREAM = (-27,)
 
 
@@ -71,8 +72,7 @@ class Start:
     @classmethod
     def simple(cls, inputs: Array, outputs: Array, evolution: bool) -> Start:
         """The mean field, or the input where it has the outputs' shape and is nearer to them."""
-        xp = place_of(outputs).xp
-        mean, state = cls(mean=xp.mean(outputs, axis=0)), cls(values=int(outputs.shape[1]))
+        mean, state = cls(mean=mean_field(outputs)), cls(values=int(outputs.shape[1]))
         if not evolution:
             return mean
         some = spread(int(outputs.shape[0]), _COMPARED)
@@ -104,6 +104,13 @@ class Start:
             index = xp.asarray(rows[1], device=place.device)
             found[index, :] = _flat(part.predict(taken(X, rows[1])), place)
         return cls(model=_quietly_fitted(model, X, y), input_grid=grids[0]), found
+
+
+def mean_field(fields: Array) -> Array:
+    """The mean of (samples, values) fields; nothing where rounding is all that is left of it."""
+    xp = place_of(fields).xp
+    mean = xp.mean(fields, axis=0)
+    return xp.where(xp.abs(mean) > _ROUNDING * largest(fields), mean, xp.zeros_like(mean))
 
 
 def _quietly_fitted(model: Any, X: Array, y: Array) -> Any:

@@ -28,7 +28,7 @@ from pcarann.symmetry.generators import Symmetry
 
 __all__ = ["ABLATIONS", "ADAPTED", "Model", "best_model", "estimator_of", "symmetry_of"]
 
-ADAPTED = {"best": "PCA–RaNN, best"}
+ADAPTED = {"best": "PCA–RaNN, best latent"}
 """Ways to adapt to the later window of Navier–Stokes, beside the paper's"""
 
 Model = PCARaNN | Marching
