@@ -30,7 +30,7 @@ from pcarann.recipe.stages import Stages, StagesJudge, relative_errors
 from pcarann.recipe.verdict import AutoVerdict
 from pcarann.staged import Staged
 from pcarann.symmetry.generators import Symmetry
-from pcarann.validation import check_number, check_seed
+from pcarann.validation import check_kind, check_number, check_seed
 
 __all__ = ["auto"]
 
@@ -69,6 +69,7 @@ def auto(
     sides, and why the winner won: print it. A `symmetry` that is offered is used only where it lowers the error.
     """
     check_number(budget, "budget", above=0.0)
+    check_kind(symmetry, "symmetry", Symmetry)
     begun = time.perf_counter()
     fixed = {"random_state": check_seed(random_state), "device": device}
     with progress(verbose) as tick:

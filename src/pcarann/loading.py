@@ -29,6 +29,7 @@ def load(path: str | os.PathLike[str], device: str | None = None, terms: Sequenc
     A `Staged` that was fitted with `terms` needs these functions again. Raises ModelFileError for anything that is not
     a sound model file.
     """
+    place_of(None, device)  # a device that is not there is no fault of the file
     document, tensors = read(path)
     try:
         model: PCARaNN | Staged

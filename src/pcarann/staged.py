@@ -201,8 +201,8 @@ class Staged(Surrogate):
             fitted = self._fitted
             check_number(forgetting, "forgetting", above=0.0, most=1.0)
             if not fitted.sums:
-                reason = "no stage was fitted" if not fitted.chains[0].stages else "its sums were not kept"
-                raise ValueError(f"This Staged cannot adapt, since {reason}: fit it with adaptable=True.")
+                kept = "its sums were not kept: fit it with adaptable=True"
+                raise ValueError(f"It cannot adapt, {kept if fitted.chains[0].stages else 'no stage was of use'}.")
             truth = fitted.handed(checked_outputs(y, fitted))
             inputs = self._checked(X, fitted)
             check_pair_lengths(inputs.shape[0], truth.shape[0])

@@ -20,7 +20,7 @@ def test_a_report_tells_what_was_settled_and_gained():
         "  tried as usual: 0.5",
         "  tried smoothed: 0.25",
         "start: mean field, error 0.4 on 20 samples held out",
-        "stage 1: error 0.1, 4.00 times less, ridge 1e-03, 0.50 s",
+        "stage 1: error 0.1, 4 times less, ridge 1e-03, 0.50 s",
         "stage 2: error 0.05, 2.00 times less, ridge 1e-06, 0.25 s",
     ]
 
@@ -31,4 +31,4 @@ def test_a_report_says_that_no_stage_helped():
 
 def test_an_error_of_nothing_is_no_gain():
     last = str(StagesReport("input", 0.0, SETTLED, (Step(1e-3, 0.0), Step(1e-3, math.inf)), 20)).splitlines()[-2:]
-    assert last == ["stage 1: error 0, ridge 1e-03, 0.00 s", "stage 2: error inf, 0.00 times less, ridge 1e-03, 0.00 s"]
+    assert last == ["stage 1: error 0, ridge 1e-03, 0.00 s", "stage 2: error inf, ridge 1e-03, 0.00 s"]

@@ -48,7 +48,10 @@ def _describe_model(file: Path, target: Target | None) -> dict[str, Any]:
         target.check_picture([file])
     model = load_surrogate(file)
     if target:
-        getattr(model, "model_", model).sensitivity_.draw(target.path)
+        latent = model.model_ if hasattr(model, "marched_") else model
+        if not hasattr(latent, "sensitivity_"):
+            raise click.UsageError("--picture shows what of an input counts for a latent model: this one has stages.")
+        latent.sensitivity_.draw(target.path)
     size = os.path.getsize(file)
     return {**model_facts(model), "bytes": size, "size": size_in_words(size), "largest_parts": largest_parts(file)}
 

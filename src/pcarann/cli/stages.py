@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 __all__ = ["stage_facts", "stage_options", "staged_or_none"]
 
-_OWN = ("stages", "features", "boundary", "axes")
+_OWN = ("stages", "features", "boundary", "axes", "adaptable")
 _SHARED = ("n_members", "random_state", "device")
 
 
@@ -34,6 +34,7 @@ def stage_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--boundary",
             help="With --stages: periodic, zero or free, or one for each axis by commas.  [default: found]",
         ),
+        click.option("--adaptable", is_flag=True, default=None, help="With --stages: keep what `adapt` needs."),
         click.option("--features", type=int, help="With --stages: random features of a stage.  [default: 120]"),
         click.option("--stages", type=int, help="Correct the mean field in space, in at most so many stages."),
     ):
@@ -61,7 +62,8 @@ def staged_or_none(parameters: dict[str, Any]) -> Any:
     ends = None if boundary is None else tuple(boundary.split(",")) if "," in boundary else boundary
     known = {name: parameters[name] for name in _SHARED if name in typed}
     features = {} if own["features"] is None else {"n_features": own["features"]}
-    return Staged(n_stages=own["stages"], grid=Grid(ends, own["axes"]), **features, **known)
+    adaptable = bool(own["adaptable"])
+    return Staged(n_stages=own["stages"], grid=Grid(ends, own["axes"]), adaptable=adaptable, **features, **known)
 
 
 def stage_facts(model: Any) -> dict[str, Any]:

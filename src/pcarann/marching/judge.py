@@ -22,6 +22,8 @@ from pcarann.marching.trajectories import Trajectories
 
 __all__ = ["Judge"]
 
+_SMALLEST = 0.05  # of the mean size of trajectories
+
 
 @dataclass(frozen=True)
 class Judge:
@@ -91,7 +93,8 @@ def _relative(found: Array, truth: Array, over: tuple[int, ...]) -> Any:
         found, truth = found / unit, truth / unit
         missed = to_host(xp.sqrt(xp.sum((found - truth) ** 2, axis=over)))
         size = to_host(xp.sqrt(xp.sum(truth**2, axis=over)))
-        errors = np.where(size > 0, missed / np.where(size > 0, size, 1.0), np.where(missed > 0, math.inf, 0.0))
+        least = np.maximum(_SMALLEST * size.mean(axis=0, keepdims=True), np.finfo(float).tiny)
+        errors = missed / np.maximum(size, least)  # one trajectory at rest must not outweigh all others
     return np.where(np.isfinite(errors), errors, math.inf)
 
 

@@ -14,12 +14,14 @@ from pcarann.spatial.layout import Layout
 from pcarann.spatial.report import StagesReport
 from pcarann.spatial.stage import Triple, summed
 from pcarann.spatial.start import Start
+from pcarann.spatial.terms import Terms
 from pcarann.uncertainty.bands import Block
 from pcarann.uncertainty.conformal import Calibration
 
 __all__ = ["FittedStages"]
 
 _AT_A_TIME = 1 << 25  # values of all members' fields on a CPU
+_DRAWN = 2.0  # degrees of freedom that the mean of a field counts for
 _BEYOND = 0.1  # of the range of the training data, beside it
 
 
@@ -62,6 +64,12 @@ class FittedStages:
         return self.layout.output_grid
 
     @property
+    def terms(self) -> Terms | None:
+        """Those that stages see"""
+        stages = self.chains[0].stages
+        return stages[0].features.sight.terms if stages else None
+
+    @property
     def stale(self) -> bool:
         """Whether the readouts changed after the last calibration"""
         return self.calibration is not None and self.calibrated != self.state
@@ -99,8 +107,20 @@ class FittedStages:
             begun, given = self._started(inputs[rows, :]), inputs[rows, :] / self.units.inputs
             fields = xp.stack([chain(given, begun) for chain in self.chains])
             mean = xp.mean(fields, axis=0)
-            std = xp.std(fields, axis=0, correction=1) if self.members > 1 else xp.zeros_like(mean)
-            yield rows, mean, std, None
+            yield rows, mean, self._spread(fields), None
+
+    def _spread(self, fields: Array) -> Array:
+        """Deviation of (members, samples, values) fields, drawn to the mean of a field where members are few.
+
+        Two members agree by chance at some points, where a spread of nothing would promise too much.
+        """
+        xp = self.place.xp
+        if self.members < 2:
+            return xp.zeros_like(fields[0, ...])
+        variance = xp.var(fields, axis=0, correction=1)
+        mean = xp.mean(variance, axis=1, keepdims=True)
+        known = self.members - 1
+        return xp.sqrt((known * variance + _DRAWN * mean) / (known + _DRAWN))
 
     def warning(self, inputs: Array) -> str | None:
         """What to say of inputs, in the user's units, that leave the range of the training data."""
@@ -125,7 +145,7 @@ class FittedStages:
         for chain, sums in zip(self.chains, self.sums, strict=True):
             *earlier, last = chain.stages
             before = replace(chain, stages=tuple(earlier))(given, begun)
-            new = summed(chain.scene, last.features, last.bands, Triple(given, before, truth))
+            new = summed(chain.scene, last.features, last.bands, Triple(given, before, truth), self.output_size)
             kept.append(sums.merged(new, keeping))
             chains.append(replace(chain, stages=(*earlier, replace(last, readout=kept[-1].readout(last.ridge)))))
         return replace(self, chains=tuple(chains), sums=tuple(kept), state=self.state + 1)

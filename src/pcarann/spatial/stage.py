@@ -28,7 +28,7 @@ _BLOCK = 3 << 20  # bytes of features at a time on a CPU, so that they stay in c
 _BLOCK_GPU = 1 << 30
 _GATHERED = 256 << 20  # bytes of rows between two additions to the sums
 _ROWS = 24  # for each unknown of a band
-_SMALLEST = 1e-3  # of the mean norm: samples of less have its weight, since an error relative to nothing says nothing
+_SMALLEST = 0.05  # of the mean size: an error relative to nothing says nothing, and must not outweigh all others
 
 
 class Triple(NamedTuple):
@@ -114,14 +114,14 @@ def corrections(
     return [found[i, ...] for i in range(len(readouts))]
 
 
-def summed(scene: Scene, features: Features, bands: Bands, samples: Triple) -> Sums:
+def summed(scene: Scene, features: Features, bands: Bands, samples: Triple, usual: float | None = None) -> Sums:
     """The sums of a stage over samples and as many of their copies as add rows; large bands see a share of these."""
     place, layout = place_of(samples.fields), scene.layout
     xp = place.xp
     n = int(samples.fields.shape[0])
     copies = min(len(scene.fitted), -(-_ROWS * features.count // (2 * n)))
     taken = bands.taken(n * copies, _ROWS * features.count)
-    weights = sample_weights(samples.outputs)
+    weights = sample_weights(samples.outputs, usual)
 
     def gathered(item: tuple[int, Index]) -> tuple[Array, Array]:
         which, numbers = item
@@ -163,11 +163,11 @@ def _shares(samples: int, elements: int, copies: int) -> list[Index]:
     return [numbers[(which - numbers) % elements < copies] for which in range(elements)]
 
 
-def sample_weights(outputs: Array) -> Array:
-    """1/‖u‖ of every sample, as errors are relative."""
+def sample_weights(outputs: Array, usual: float | None = None) -> Array:
+    """1/‖u‖ of every sample, as errors are relative; of those that are far smaller than usual, that of a small one."""
     xp = place_of(outputs).xp
     norms = sample_sizes(outputs)
-    least = _SMALLEST * float(xp.mean(norms))
+    least = _SMALLEST * (float(xp.mean(norms)) if usual is None else usual)
     return 1.0 / xp.clip(norms, min=least if least > 0 else 1.0)
 
 

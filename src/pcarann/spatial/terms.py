@@ -39,8 +39,12 @@ class Terms:
         parts = []
         for name, function in zip(self.names, self.functions, strict=True):
             found = function(*given)
+            if not hasattr(found, "shape") or not hasattr(found, "dtype"):
+                raise ValueError(f"The term {name} must return an array of shape {space}, got {type(found).__name__}.")
             shape = tuple(found.shape)
             if shape != space and shape[:-1] != space:
                 raise ValueError(f"The term {name} must return fields of shape {space}, found {shape}.")
+            if not bool(place_of(fields).xp.all(place_of(fields).xp.isfinite(found))):
+                raise ValueError(f"The term {name} is not finite everywhere.")
             parts.append(found[..., None] if shape == space else found)
         return place_of(fields).xp.concat(parts, axis=-1)

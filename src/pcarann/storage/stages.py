@@ -77,7 +77,7 @@ def described_stages(fitted: FittedStages, parameters: Mapping[str, Any]) -> tup
         "layout": asdict(layout),
         "channels": _channels(fitted.report.settled.channels),
         "evolving": sight is not None and sight.evolving,
-        "terms": Terms(tuple(parameters["terms"]), fitted.units).names,
+        "terms": [] if fitted.terms is None else fitted.terms.names,
         "symmetry": symmetry,
         "ridges": [[stage.ridge for stage in chain.stages] for chain in fitted.chains],
         "units": asdict(fitted.units),
@@ -166,9 +166,12 @@ def _layout(described: dict[str, Any]) -> Layout:
 def _terms(names: list[Any], terms: Any, units: Units) -> Terms | None:
     if names and len(names) != len(terms):
         raise ValueError(f"it was fitted with terms {', '.join(map(str, names))}: hand them to load(path, terms=[…])")
+    found = Terms.of(tuple(terms), units)
+    if names and found is not None and found.names != names:
+        raise ValueError(f"it was fitted with terms {', '.join(names)}, in this order, found {', '.join(found.names)}")
     if len(terms) and not names:
         raise ValueError("it was fitted without terms, but some were handed to load")
-    return Terms.of(tuple(terms), units)
+    return found
 
 
 def _sight(

@@ -166,7 +166,9 @@ def test_noise_and_samples_do_not_enter_the_best_error():
 def test_the_readme_table_has_a_row_for_each_method_once_the_best_models_were_run():
     lines = headline_table(RECORDS).splitlines()
     best, paper = lines[2], lines[3]
-    assert best.startswith("| PCA–RaNN, best latent | **2.00e-4 (CPU 60.0 s, H200 4.0 s)** | 1.90e-2 (CPU 60.0 s) | – |")
+    assert best.startswith(
+        "| PCA–RaNN, best latent | **2.00e-4 (CPU 60.0 s, H200 4.0 s)** | 1.90e-2 (CPU 60.0 s) | – |"
+    )
     assert paper.startswith("| PCA–RaNN, refined, in the paper | 1.93e-3 (RTX A6000 5.5 s) |")
     assert headline_table([]).splitlines()[2].startswith("| Burgers |")
 

@@ -1,14 +1,12 @@
 """Methods for rough inputs: the better of two is chosen on held-out samples, each takes the grid of each case."""
 
-import sys
-import types
-
 import numpy as np
 import pytest
 
 from pcarann.baselines.random_features import RandomFeatures
 from pcarann.benchmark.rough.cases import CASES
 from pcarann.benchmark.rough.models import METHODS, Chosen, available, latent_model, quietly, rival, stages_model
+from pcarann.staged import Staged
 
 
 class Constant:
@@ -64,11 +62,8 @@ def test_random_features_know_the_equation_of_the_coefficients_alone():
     assert [model.features for model in found.values()] == ["fourier", "predictor_corrector", "predictor_corrector"]
 
 
-def test_stages_are_available_where_their_module_is(monkeypatch):
-    assert available("kernel")
-    module = types.ModuleType("pcarann.staged")
-    module.Staged = lambda: "stages"
-    module.__spec__ = types.SimpleNamespace(name="pcarann.staged")
-    monkeypatch.setitem(sys.modules, "pcarann.staged", module)
+def test_stages_are_tiny_in_quick_mode_alone():
+    case = CASES["two_valued"]
     assert available("stages")
-    assert stages_model("two_valued") == "stages"
+    assert stages_model(case.quick()).n_stages == 1
+    assert stages_model(case).get_params() == Staged().get_params()

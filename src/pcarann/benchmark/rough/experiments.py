@@ -91,4 +91,4 @@ def run_rough(
 def _model(case: Case, method: str, n_train: int, device: str | None) -> Any:
     if method == "latent":
         return latent_model(case)
-    return stages_model(case.name) if method == "stages" else rival(case, method, n_train, device)
+    return stages_model(case) if method == "stages" else rival(case, method, n_train, device)
