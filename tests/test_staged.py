@@ -270,7 +270,7 @@ def test_a_model_that_kept_no_sums_does_not_adapt(fitted):
     with pytest.raises(ValueError, match=r"^It cannot adapt, its sums were not kept: fit it with adaptable=True\.$"):
         fitted.partial_fit(*TEST)
     constant = quick(adaptable=True).fit(A[:20], np.ones((20, 32)))
-    with pytest.raises(ValueError, match="no stage was fitted"):
+    with pytest.raises(ValueError, match="no stage was of use"):
         constant.partial_fit(*TEST)
 
 
@@ -586,7 +586,7 @@ def test_what_cannot_be_fitted_is_refused_and_the_old_model_stays(fitted, option
 
 @pytest.mark.parametrize("together", [7, 80, 0, -1, 1.5, "all"])
 def test_groups_that_make_no_sense_are_refused(together):
-    with pytest.raises(ValueError, match="two groups or more of together="):
+    with pytest.raises(ValueError, match="together"):
         quick().fit(*TRAIN, together=together)
 
 

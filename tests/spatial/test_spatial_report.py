@@ -21,7 +21,7 @@ def test_a_report_tells_what_was_settled_and_gained():
         "  tried smoothed: 0.25",
         "start: mean field, error 0.4 on 20 samples held out",
         "stage 1: error 0.1, 4 times less, ridge 1e-03, 0.50 s",
-        "stage 2: error 0.05, 2.00 times less, ridge 1e-06, 0.25 s",
+        "stage 2: error 0.05, 2 times less, ridge 1e-06, 0.25 s",
     ]
 
 

@@ -1,6 +1,8 @@
 """How good a step is when it is rolled out, on trajectories that it has not seen.
 
-    error   mean over trajectories of ‖û − u‖ / ‖u‖ over the whole window; infinite where û is no number
+    error   ‖û − u‖ / ‖u‖ over the whole window, the 90 % quantile over trajectories: one that is unlike all others must
+            not decide. The mean, where any is wrong altogether (1 or more): no choice may make a roll-out run away.
+            Infinite where û is no number.
 
 A step that is good alone may grow an error at every turn: least squares knows nothing of where its own errors lead it.
 """
@@ -55,7 +57,7 @@ class Judge:
 
     def error(self, found: Array) -> float:
         """The error of (samples, window, values) roll-outs."""
-        return _finite_mean(_relative(found, self._truth(), over=(1, 2)))
+        return _judged(_relative(found, self._truth(), over=(1, 2)))
 
     def by_step(self, found: Array) -> Any:
         """Relative errors of (samples, window, values) roll-outs at each step, (samples, window), on the host."""
@@ -98,5 +100,7 @@ def _relative(found: Array, truth: Array, over: tuple[int, ...]) -> Any:
     return np.where(np.isfinite(errors), errors, math.inf)
 
 
-def _finite_mean(errors: Any) -> float:
-    return float(errors.mean()) if np.isfinite(errors).all() else math.inf
+def _judged(errors: Any) -> float:
+    if not np.isfinite(errors).all():
+        return math.inf
+    return float(errors.mean() if errors.max() >= 1 else np.quantile(errors, 0.9))

@@ -65,7 +65,10 @@ def stage_changes(records: Sequence[Record]) -> Table:
                 )
             )
     header = ("Problem", "Change", "Error", "Ratio to none", "Stages", *time_headers(where))
-    note = "One thing is changed at a time, on the first data seed; 1 × is no difference, more is what it is worth."
+    note = (
+        "Changes on the first data seed; 1 × is no difference, more is what the thing is worth. Where channels are "
+        "given, no trials settle them; rows of Navier–Stokes have one member, beside two."
+    )
     return Table("What each part of the stages contributes", note, header, tuple(rows) if len(rows) > 1 else ())
 
 
