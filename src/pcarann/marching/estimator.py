@@ -9,7 +9,7 @@ half of the trajectory to all of its second half. Predictions apply it again and
 Options of the step are chosen on roll-outs of trajectories that were held out, and `rollout_report_` says how the error
 grows. Calibration and intervals are those of the whole predicted window, and `partial_fit` adapts the step. A roll-out
 that leaves the data from which the step was learned is reported at the step where it does, and its intervals widen from
-there on.
+there on, where the step is a `PCARaNN`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Marching(Surrogate):
 
     Parameters
     ----------
-    model : PCARaNN
+    model : PCARaNN or Staged
         The surrogate of one step, unfitted; its parameters are used, the object itself is left alone.
     step : int
         Snapshots from which one step leads on, at most the number of input snapshots.
@@ -63,7 +63,8 @@ class Marching(Surrogate):
         Pairs that begin before this snapshot are not used: early transients may be unlike what is predicted.
     choose : bool
         Whether the ridge of the step is chosen on roll-outs of a fifth of the trajectories, held out for that; the
-        model as given stays unless another is better (`rollout_report_`). The step is then fitted to all of them.
+        model as given stays unless another is better (`rollout_report_`). A `PCARaNN` is then fitted to all of them;
+        `Staged` chooses by these roll-outs while it is fitted to the others, and stays so.
 
     Examples
     --------

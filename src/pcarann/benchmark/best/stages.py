@@ -2,9 +2,9 @@
 
 Darcy and backward heat are corrected from the mean field, Burgers and Navier–Stokes are marched: one step is learned
 from pairs of snapshots and rolled out, from u(0) through all 100 later times of Burgers, from t = 10 to t = 20 of
-Navier–Stokes. Ridges and the number of stages are chosen anew in every fit, from training samples, and so is what stages
-see, but for Burgers, where it was settled on calibration samples of the first data seed; the numbers of features, members
-and samples are given.
+Navier–Stokes. Ridges and the number of stages are chosen anew in every fit, from training samples. So is what stages
+see, but for Burgers, where it was settled on calibration samples of the first data seed. The numbers of features,
+members and samples are given.
 """
 
 from __future__ import annotations
