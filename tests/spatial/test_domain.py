@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_fields_in_space import BOUNDARIES, numpy_and_torch
 
 from pcarann.backend.arrays import to_host
 from pcarann.spatial.axis import Axis
 from pcarann.spatial.domain import Domain
+from random_fields_in_space import BOUNDARIES, numpy_and_torch
 
 axes = st.builds(Axis, st.integers(4, 15), st.sampled_from(BOUNDARIES))
 domains = st.lists(axes, min_size=1, max_size=3).map(lambda some: Domain(tuple(some)))

@@ -4,10 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
-from random_fields_in_space import numpy_and_torch, planes, waves
 
 from pcarann.spatial.ends import given_ends, possible_ends
 from pcarann.spatial.layout import Layout
+from random_fields_in_space import numpy_and_torch, planes, waves
 
 PERIODIC = waves(20, 32)
 CLOSED = np.concatenate([PERIODIC, PERIODIC[:, :1]], axis=1)

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from random_fields_in_space import numpy_and_torch, waves
 
 from pcarann.backend.arrays import to_host
 from pcarann.spatial.axis import Axis
 from pcarann.spatial.channels import Channels, Sight
 from pcarann.spatial.domain import Domain
 from pcarann.spatial.features import Features
+from random_fields_in_space import numpy_and_torch, waves
 
 CIRCLE = Domain((Axis(24, "periodic"),))
 PLANE = Domain((Axis(8, "free"), Axis(6, "periodic")))

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_fields_in_space import numpy_and_torch
 
 from pcarann.backend.arrays import to_host
 from pcarann.spatial.layout import Layout
+from random_fields_in_space import numpy_and_torch
 
 
 def numbered(grid, samples=2):

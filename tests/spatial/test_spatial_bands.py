@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_fields_in_space import numpy_and_torch
 
 from pcarann.backend.arrays import place_of, to_host
 from pcarann.spatial.axis import Axis
 from pcarann.spatial.bands import Bands, Sums
 from pcarann.spatial.domain import Domain
+from random_fields_in_space import numpy_and_torch
 
 RNG = np.random.default_rng(0)
 TORUS = Domain((Axis(12, "periodic"), Axis(10, "periodic")))

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from random_fields_in_space import numpy_and_torch
 
 from pcarann.backend.arrays import to_host
 from pcarann.latent.units import Units
@@ -10,6 +9,7 @@ from pcarann.spatial.axis import Axis
 from pcarann.spatial.channels import Channels, Sight
 from pcarann.spatial.domain import Domain
 from pcarann.spatial.terms import Terms
+from random_fields_in_space import numpy_and_torch
 
 RNG = np.random.default_rng(0)
 CIRCLE, LINE = Domain((Axis(12, "periodic"),)), Domain((Axis(12, "free"),))

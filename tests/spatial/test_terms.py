@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from random_fields_in_space import numpy_and_torch
 
 from pcarann.backend.arrays import to_host
 from pcarann.latent.units import Units
 from pcarann.spatial.terms import Terms
+from random_fields_in_space import numpy_and_torch
 
 A, U = np.random.default_rng(0).normal(size=(2, 3, 8, 1))
 
