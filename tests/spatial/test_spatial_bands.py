@@ -29,7 +29,7 @@ def summed(H, r, taken, samples=None):
     samples = len(H) if samples is None else samples
     chosen = BANDS.chosen(np.arange(samples), taken)
     sums = Sums.none(BANDS.count, H.shape[2], r.shape[2], place_of(H), np.iscomplexobj(H))
-    sums.add(gathered(H, chosen), gathered(r, chosen), taken, [len(one) for one in BANDS.modes])
+    sums.add([(gathered(H, chosen), gathered(r, chosen))], taken, [len(one) for one in BANDS.modes])
     return sums
 
 
@@ -131,7 +131,7 @@ def test_libraries_agree(library, is_complex):
     taken, modes = BANDS.taken(8, 100), [len(one) for one in BANDS.modes]
     chosen = BANDS.chosen(np.arange(8), taken)
     there = Sums.none(BANDS.count, 5, 2, place_of(library(np.zeros(1))), is_complex)
-    there.add(library(gathered(H, chosen)), library(gathered(r, chosen)), taken, modes)
+    there.add([(library(gathered(H, chosen)), library(gathered(r, chosen)))], taken, modes)
     here = summed(H, r, taken)
     assert np.allclose(to_host(there.gram), here.gram, rtol=0, atol=1e-10)
     readout = here.readout(1e-3)

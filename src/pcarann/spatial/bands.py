@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pcarann.backend.arrays import Array, Place, place_of
+from pcarann.backend.arrays import Array, Place, cuts, place_of
 from pcarann.backend.concurrency import concurrently
 from pcarann.backend.linalg import solve_hermitian
 from pcarann.backend.random import permutation
@@ -25,7 +25,8 @@ from pcarann.spatial.domain import Domain
 __all__ = ["Bands", "Sums"]
 
 _STREAM = (-25,)
-_FEW_COLUMNS = 3  # for which weights of all modes, side by side, are faster than a product for each band
+_SOLVED = 16  # bands at a time on a CPU: threads that solve for one keep each other waiting
+_FEW_COLUMNS = 12  # for which weights of all modes, side by side, are faster than a product for each band
 Index = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -84,7 +85,8 @@ class Bands:
             if place.on_cuda:  # hundreds of small products would be as many launches
                 swapped = xp.permute_dims(xp.astype(harmonics, readout.dtype), (1, 0, 2))
                 return xp.permute_dims(swapped @ every, (1, 0, 2))
-            return xp.stack([xp.sum(harmonics * every[None, :, :, c], axis=-1) for c in range(columns)], axis=-1)
+            adjoint = xp.conj(every) if xp.isdtype(every.dtype, "complex floating") else every
+            return xp.stack([xp.vecdot(adjoint[None, :, :, c], harmonics) for c in range(columns)], axis=-1)
         sorted_modes = xp.take(harmonics, xp.asarray(self._order, device=place.device), axis=1)
         found = xp.empty((*harmonics.shape[:2], columns), dtype=readout.dtype, device=place.device)
         start = 0
@@ -111,26 +113,42 @@ class Sums:
         shapes = (bands, features, features), (bands, features, columns)
         return cls(*(place.xp.zeros(shape, dtype=kind, device=place.device) for shape in shapes))
 
-    def add(self, rows: Array, left: Array, taken: Sequence[int], counts: Sequence[float]) -> None:
-        """Add (samples, modes taken, features) and (samples, modes taken, columns), band after band, in place.
+    def add(self, parts: Sequence[tuple[Array, Array]], taken: Sequence[int], counts: Sequence[float]) -> None:
+        """Add pairs of (samples, modes taken, features) and (samples, modes taken, columns), in place.
 
-        The modes taken of a band count for so many.
+        Modes are sorted by bands; those taken of a band count for so many.
         """
-        place = place_of(rows)
+        place = place_of(self.gram)
         xp = place.xp
         ends = np.cumsum([0, *taken])
+        each = [count / some for count, some in zip(counts, taken, strict=True)]
 
-        def added(band: int) -> None:
-            part = slice(int(ends[band]), int(ends[band + 1]))
-            here = xp.reshape(rows[:, part, :], (-1, rows.shape[-1]))
-            adjoint = (xp.conj(here) if self.gram.dtype != xp.float64 else here).T
-            each = counts[band] / taken[band]
-            self.gram[band, ...] += each * (adjoint @ here)
-            self.moment[band, ...] += each * (adjoint @ xp.reshape(left[:, part, :], (-1, left.shape[-1])))
+        def added(bands: Sequence[int]) -> None:
+            """Bands of which as many modes are taken: a stack of products."""
+            modes = np.concatenate([np.arange(ends[band], ends[band + 1]) for band in bands])
+            rows, left = (self._stacked([part[side] for part in parts], modes, len(bands)) for side in (0, 1))
+            adjoint = xp.matrix_transpose(xp.conj(rows) if self.gram.dtype != xp.float64 else rows)
+            index = xp.asarray(np.asarray(bands), device=place.device)
+            weights = place.put(np.asarray([each[band] for band in bands]))[:, None, None]
+            self.gram[index, ...] += weights * (adjoint @ rows)
+            self.moment[index, ...] += weights * (adjoint @ left)
 
-        size = int(rows.shape[-1]) ** 2 * 32
-        for _ in concurrently(added, range(len(taken)), place=place, bytes_each=size):
+        size = int(self.gram.shape[-1]) ** 2 * 32
+        for _ in concurrently(added, _alike(taken, place), place=place, bytes_each=size):
             pass
+
+    def _stacked(self, parts: Sequence[Array], modes: Index, bands: int) -> Array:
+        """(bands, rows, columns) of some modes of (samples, modes, columns) arrays, in double precision."""
+        xp = place_of(self.gram).xp
+        whole = slice(int(modes[0]), int(modes[-1]) + 1)
+        if whole.stop - whole.start == len(modes):
+            found = xp.concat([part[:, whole, :] for part in parts], axis=0)
+        else:
+            index = xp.asarray(modes, device=place_of(self.gram).device)
+            found = xp.concat([xp.take(part, index, axis=1) for part in parts], axis=0)
+        samples, _, columns = found.shape
+        found = xp.permute_dims(xp.reshape(found, (samples, bands, -1, columns)), (1, 0, 2, 3))
+        return xp.reshape(xp.astype(found, self.gram.dtype, copy=False), (bands, -1, columns))
 
     def merged(self, other: Sums, keeping: float = 1.0) -> Sums:
         """These sums, times a factor, and others."""
@@ -145,8 +163,16 @@ class Sums:
         if place.on_cuda:
             return solve_hermitian(self.gram + identity, self.moment)
 
-        def solved(band: int) -> Array:
-            return solve_hermitian(self.gram[band, ...] + identity, self.moment[band, ...])
+        def solved(bands: slice) -> Array:
+            return solve_hermitian(self.gram[bands, ...] + identity, self.moment[bands, ...])
 
-        size = int(self.gram.shape[-1]) ** 2 * 48
-        return xp.stack(list(concurrently(solved, range(int(self.gram.shape[0])), place=place, bytes_each=size)))
+        size = int(self.gram.shape[-1]) ** 2 * 48 * _SOLVED
+        parts = list(cuts(int(self.gram.shape[0]), _SOLVED))
+        return xp.concat(list(concurrently(solved, parts, place=place, bytes_each=size)))
+
+
+def _alike(taken: Sequence[int], place: Place) -> list[list[int]]:
+    """Bands to sum at once: on a GPU all of which as many modes are taken, as each alone would be launches apart."""
+    if not place.on_cuda:
+        return [[band] for band in range(len(taken))]
+    return [[band for band, count in enumerate(taken) if count == some] for some in sorted(set(taken))]

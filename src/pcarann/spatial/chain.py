@@ -118,22 +118,23 @@ class HeldOut:
     def __call__(self, chain: Chain, features: Features, bands: Bands, sums: Sums) -> tuple[Stage, float] | None:
         """The best of all ridges."""
         inputs, fields, outputs = self.samples
-        before = relative_error(fields, outputs)
-        readouts = [sums.readout(ridge) for ridge in self.ridges]
         count = int(outputs.shape[0])
-        blocks = list(cuts(count, max(1, _KEPT // (len(readouts) * int(outputs.shape[1])))))
-        errors, found = np.zeros(len(readouts)), []
-        for rows in blocks:
-            found = corrections(chain.scene, features, bands, (inputs[rows, :], fields[rows, :]), readouts)
-            share = (rows.stop - rows.start) / count
-            errors += [share * relative_error(one, outputs[rows, :]) for one in found]
-        best = int(np.argmin(errors))
-        if not errors[best] < (1 - self.least_gain) * before:
+
+        def tried(ridges: Sequence[float]) -> list[tuple[Stage, float]]:
+            readouts = [sums.readout(ridge) for ridge in ridges]
+            errors = np.zeros(len(readouts))
+            for rows in cuts(count, max(1, _KEPT // (len(readouts) * int(outputs.shape[1])))):
+                found = corrections(chain.scene, features, bands, (inputs[rows, :], fields[rows, :]), readouts)
+                share = (rows.stop - rows.start) / count
+                errors += [share * relative_error(one, outputs[rows, :]) for one in found]
+            stages = [Stage(features, bands, *one) for one in zip(readouts, ridges, strict=True)]
+            return list(zip(stages, errors.tolist(), strict=True))
+
+        stage, error = _searched(self.ridges, tried)
+        if not error < (1 - self.least_gain) * relative_error(fields, outputs):
             return None
-        stage = Stage(features, bands, readouts[best], self.ridges[best])
-        corrected = found[best] if len(blocks) == 1 else stage.applied(chain.scene, inputs, fields)
-        self.samples = self.samples._replace(fields=corrected)
-        return stage, float(errors[best])
+        self.samples = self.samples._replace(fields=stage.applied(chain.scene, inputs, fields))
+        return stage, error
 
 
 @dataclass
@@ -147,22 +148,27 @@ class Judged:
 
     def __call__(self, chain: Chain, features: Features, bands: Bands, sums: Sums) -> tuple[Stage, float] | None:
         """The best of all ridges; a first stage is always taken, since the next may make its roll-out stable."""
-        found: dict[float, tuple[Stage, float]] = {}
 
-        def judged(ridges: Sequence[float]) -> tuple[Stage, float]:
-            for ridge in ridges:
-                if ridge not in found:
-                    stage = Stage(features, bands, sums.readout(ridge), ridge)
-                    found[ridge] = stage, self.judge(replace(chain, stages=(*chain.stages, stage)))
-            return min(found.values(), key=lambda one: one[1])
+        def tried(ridges: Sequence[float]) -> list[tuple[Stage, float]]:
+            stages = [Stage(features, bands, sums.readout(ridge), ridge) for ridge in ridges]
+            return [(stage, self.judge(replace(chain, stages=(*chain.stages, stage)))) for stage in stages]
 
-        # Every other one, then those beside the best: a roll-out is dear.
-        middle = self.ridges.index(judged(self.ridges[::2])[0].ridge)
-        best = judged(self.ridges[max(0, middle - 1) : middle + 2])
+        best = _searched(self.ridges, tried)
         if chain.stages and not best[1] < (1 - self.least_gain) * self.best:
             return None
         self.best = best[1]
         return best
+
+
+def _searched(
+    ridges: Sequence[float], tried: Callable[[Sequence[float]], list[tuple[Stage, float]]]
+) -> tuple[Stage, float]:
+    """The stage of least error: every other ridge is tried, then those beside the best."""
+    found = dict(zip(ridges[::2], tried(ridges[::2]), strict=True))
+    middle = ridges.index(min(found, key=lambda ridge: found[ridge][1]))
+    beside = [ridge for ridge in ridges[max(0, middle - 1) : middle + 2] if ridge not in found]
+    found |= zip(beside, tried(beside) if beside else [], strict=True)
+    return min(found.values(), key=lambda one: one[1])
 
 
 @dataclass

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations_with_replacement, product
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 
@@ -46,6 +48,8 @@ class Channels:
         all.
     gain : float
         Root mean square of the arguments of tanh.
+    single : bool
+        Whether features are computed in single precision, twice as fast; sums and predictions stay in double.
     """
 
     products: bool = True
@@ -53,6 +57,7 @@ class Channels:
     reach: int = 1
     singles: int = 4
     gain: float = 0.3
+    single: bool = False
 
     def checked(self) -> Channels:
         """The same, or a refusal of what has no meaning."""
@@ -92,8 +97,8 @@ class Sight:
                 parts.extend(self._smoothed(state, steep))
         if self.terms is not None:
             parts.append(self.terms(inputs, fields))
-        samples = int(fields.shape[0])
-        for constant in (self._coordinates(fields), self.fixed):
+        samples, lines = int(fields.shape[0]), _coordinates(self.domain)
+        for constant in (None if lines is None else place_of(fields).put(lines), self.fixed):
             if constant is not None:
                 parts.append(xp.broadcast_to(constant, (samples, *constant.shape[1:])))
         return xp.concat(parts, axis=-1)
@@ -115,17 +120,19 @@ class Sight:
         steep = self.domain.slopes(smooth)
         return [smooth, *steep, *_multiplied(_each(slopes, steep))]
 
-    def _coordinates(self, fields: Array) -> Array | None:
-        place, domain = place_of(fields), self.domain
-        if domain.is_periodic:
-            return None
-        found = []
-        for i, axis in enumerate(domain.axes):
-            if axis.boundary != "periodic":
-                shape = [axis.points if j == i else 1 for j in range(len(domain.axes))]
-                line = np.broadcast_to(np.linspace(-1, 1, axis.points).reshape(shape), domain.shape)
-                found += [line, line**2]
-        return place.put(np.stack(found, axis=-1))[None, ...]
+
+@lru_cache(maxsize=8)
+def _coordinates(domain: Domain) -> np.ndarray[Any, np.dtype[np.float64]] | None:
+    """(1, *space, fields): x and x² along every axis that is not periodic."""
+    if domain.is_periodic:
+        return None
+    found = []
+    for i, axis in enumerate(domain.axes):
+        if axis.boundary != "periodic":
+            shape = [axis.points if j == i else 1 for j in range(len(domain.axes))]
+            line = np.broadcast_to(np.linspace(-1, 1, axis.points).reshape(shape), domain.shape)
+            found += [line, line**2]
+    return np.stack(found, axis=-1)[None, ...]
 
 
 Pair = tuple[tuple[Array, int], tuple[Array, int]]

@@ -17,6 +17,7 @@ from pcarann.spatial.layout import Layout
 __all__ = ["Settled", "Trial", "settle"]
 
 _ENOUGH = 0.97  # of the error: trials are small, and differences below are noise
+_AS_GOOD = 1.01
 _DEAR = 0.85  # what three times the fields must bring: later stages make up for most of it
 
 Changes = list[tuple[str, dict[str, Any]]]
@@ -53,11 +54,15 @@ def settle(layouts: Sequence[Layout], channels: Channels | None, tried: Tried) -
         found = tried(layout, seen)
         trials.append(Trial(name, found))
         fewer, more = seen.reach < best.channels.reach, seen.reach > best.channels.reach
-        if not found < (1.0 if fewer else _DEAR if more else _ENOUGH) * error:
+        rounded = seen.single and not best.channels.single
+        enough = _AS_GOOD if rounded else 1.0 if fewer else _DEAR if more else _ENOUGH
+        if not found < enough * error:
             return False
         best, error = Settled(layout, seen), found
         return True
 
+    if channels is None:  # first, as all that follow are twice as fast in it
+        offer("single precision", best.layout, replace(best.channels, single=True))
     for layout in layouts[1:]:
         offer(f"ends {', '.join(layout.boundaries)}", layout, best.channels)
     if channels is None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from pcarann.backend.arrays import Array, cuts, place_of, tanh_inplace
+from pcarann.backend.concurrency import concurrently
 from pcarann.backend.random import normal, uniform
 from pcarann.spatial.channels import Sight
 
@@ -23,6 +24,7 @@ __all__ = ["Features"]
 _WIDTHS = (1.5, 3.0)
 _AT_ONCE = 1 << 14  # points of samples on a CPU
 _ALWAYS = 4.0  # spreads that are never clipped
+_MARGIN = 2.0  # times what the training samples reach: others reach a little further
 _NOTHING = 1e-12  # of a mean, or of a spread of 1: what is left of a constant by rounding
 _WEIGHTS, _CHOSEN, _BIASES = -22, -23, -24
 
@@ -69,18 +71,29 @@ class Features:
         return cls(sight, shift, scale, limit, mixing, biases)
 
     def limited(self, samples: Iterable[tuple[Array, Array]]) -> Features:
-        """The same, channels clipped to what these samples reach, all of the training set, in blocks."""
-        xp = place_of(self.shift).xp
-        reached = xp.zeros_like(self.shift) + _ALWAYS
-        for sample in samples:
-            channels = (self.sight.channels(*sample) - self.shift) * self.scale
-            reached = xp.maximum(reached, xp.max(xp.abs(xp.reshape(channels, (-1, channels.shape[-1]))), axis=0))
-        return replace(self, limit=reached)
+        """The same, channels clipped well beyond what these samples reach, all of the training set, in blocks."""
+        place = place_of(self.shift)
+        xp = place.xp
+
+        def ends(sample: tuple[Array, Array]) -> Array:
+            channels = self.sight.channels(*sample)
+            channels = xp.reshape(channels, (-1, channels.shape[-1]))
+            return xp.maximum(xp.max(channels, axis=0) - self.shift, self.shift - xp.min(channels, axis=0))
+
+        reached = xp.zeros_like(self.shift) + _ALWAYS / _MARGIN
+        for far in concurrently(ends, samples, place=place, bytes_each=32 * _AT_ONCE * self.count):
+            reached = xp.maximum(reached, far * self.scale)
+        return replace(self, limit=_MARGIN * reached)
 
     @property
     def count(self) -> int:
         """Features, channels and the constant"""
         return int(self.mixing.shape[1] + self.shift.shape[0]) + 1
+
+    @property
+    def bytes_each(self) -> int:
+        """Of a feature at a point"""
+        return 4 if self.sight.families.single else 8
 
     @property
     def n_fields(self) -> int:
@@ -99,14 +112,22 @@ class Features:
         channels = self.count - features - 1
         weights[:channels, features : features + channels] = place.eye(channels)
         weights[fields, -1] = 1.0
-        return weights
+        return self.rounded(weights)
+
+    def rounded(self, array: Array) -> Array:
+        """A real or complex array in the precision of the features."""
+        xp = place_of(array).xp
+        if not self.sight.families.single:
+            return array
+        return xp.astype(array, xp.complex64 if xp.isdtype(array.dtype, "complex floating") else xp.float32)
 
     def __call__(self, inputs: Array, fields: Array) -> Array:
         """(samples, *space, count)"""
         channels = self.sight.channels(inputs, fields)
         channels -= self.shift
         channels *= self.scale
-        channels = place_of(channels).xp.clip(channels, -self.limit, self.limit)
+        limit = self.rounded(self.limit)
+        channels = place_of(channels).xp.clip(self.rounded(channels), -limit, limit)
         found = _local(self.sight, channels, constant=True) @ self._weights
         tanh_inplace(found[..., : self.mixing.shape[1]])
         return found

@@ -35,7 +35,7 @@ _JUDGED_RIDGES = tuple(10.0**-n for n in range(4, 15))
 _TRIED_RIDGES = tuple(10.0**-n for n in range(2, 13, 2))
 _LEAST_GAIN = 0.01
 _TRIED = (320, 96, 48, 2)  # samples, samples held out, features and stages of a trial
-_TRIED_VALUES = 1 << 21  # of all fields of a trial, so that those of large grids are not dearer
+_TRIED_VALUES = 1 << 17, 1 << 21  # of all fields of a trial: half the samples are enough beyond, fewer still here
 _AVERAGED = 4  # copies while ridges are chosen, which more would hardly change
 _STREAM = (-26,)
 
@@ -152,10 +152,10 @@ def _trials(
     """The error of a small chain without copies, for given ends and channels."""
     count, held, features, stages = _TRIED
     size = max(1, int(parts[0].outputs.shape[1]))
-    count = min(count, max(32, _TRIED_VALUES // size))
+    count = min(count, max(count // 2, _TRIED_VALUES[0] // size), max(32, _TRIED_VALUES[1] // size))
     few, judged = (
         Triple(*(taken(side, spread(int(side.shape[0]), most, seed=wanted.seed)) for side in part))
-        for part, most in zip(parts, (count, min(held, count)), strict=True)
+        for part, most in zip(parts, (count, min(held, count // 2)), strict=True)
     )
     plan = Plan(min(features, wanted.n_features), wanted.seed)
 

@@ -24,7 +24,7 @@ Index = np.ndarray[Any, np.dtype[np.int64]]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_BLOCK = 3 << 20  # bytes of features at a time on a CPU, so that they stay in cache
+_BLOCK = 6 << 20  # bytes of features at a time on a CPU: they stay in cache, and threads seldom wait for one another
 _BLOCK_GPU = 1 << 30
 _GATHERED = 256 << 20  # bytes of rows between two additions to the sums
 _ROWS = 24  # for each unknown of a band
@@ -90,7 +90,7 @@ def corrections(
     inputs, fields = samples
     place, layout = place_of(fields), scene.layout
     xp = place.xp
-    readout = xp.concat(list(readouts), axis=-1)
+    readout = features.rounded(xp.concat(list(readouts), axis=-1))
     columns = layout.n_outputs
 
     def corrected(rows: slice) -> Array:
@@ -132,9 +132,13 @@ def summed(scene: Scene, features: Features, bands: Bands, samples: Triple, usua
         chosen = bands.chosen(numbers * copies + (which - numbers) % len(scene.fitted), taken)
         chosen += len(bands.labels) * np.arange(len(chosen))[:, None]
         index = xp.asarray(chosen.reshape(-1), device=place.device)
-        parts = (layout.domain.forward(part) for part in (features(a, u), y - u))
-        found = (xp.reshape(xp.take(_rows_of(part), index, axis=0), (*chosen.shape, -1)) for part in parts)
-        left, right = (part * xp.take(weights, rows)[:, None, None] for part in found)
+        weight = xp.take(weights, rows)[:, None, None]
+        left, right = (
+            xp.reshape(xp.take(_rows_of(layout.domain.forward(part)), index, axis=0), (*chosen.shape, -1))
+            for part in (features(a, u), y - u)
+        )
+        left *= features.rounded(weight)
+        right *= weight
         return left, right
 
     sums = Sums.none(bands.count, features.count, layout.n_outputs, place, layout.domain.is_complex)
@@ -145,11 +149,9 @@ def summed(scene: Scene, features: Features, bands: Bands, samples: Triple, usua
         for which, numbers in enumerate(_shares(n, len(scene.fitted), copies))
         for part in cuts(len(numbers), size)
     ]
-    bytes_each = sum(taken) * features.count * (16 if layout.domain.is_complex else 8) * size
+    bytes_each = sum(taken) * features.count * (2 if layout.domain.is_complex else 1) * features.bytes_each * size
     for some in cuts(len(items), max(1, _GATHERED // bytes_each)):
-        parts = list(_each(gathered, items[some], layout, features, place))
-        rows, left = (xp.concat([part[side] for part in parts], axis=0) for side in (0, 1))
-        sums.add(rows, left, taken, counts)
+        sums.add(list(_each(gathered, items[some], layout, features, place)), taken, counts)
     return sums
 
 
@@ -186,11 +188,12 @@ def _rows_of(harmonics: Array) -> Array:
 
 def _block(layout: Layout, features: Features, place: Place) -> int:
     """Samples at a time."""
-    return max(1, (_BLOCK if place.on_host else _BLOCK_GPU) // (8 * layout.domain.points * features.count))
+    each = features.bytes_each * layout.domain.points * features.count
+    return max(1, (_BLOCK if place.on_host else _BLOCK_GPU) // each)
 
 
 def _each(
     function: Callable[[Item], Result], items: list[Item], layout: Layout, features: Features, place: Place
 ) -> Iterator[Result]:
-    size = _block(layout, features, place) * layout.domain.points * features.count * 64
+    size = _block(layout, features, place) * layout.domain.points * features.count * 8 * features.bytes_each
     return concurrently(function, items, place=place, bytes_each=size)

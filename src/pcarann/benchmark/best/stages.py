@@ -57,7 +57,7 @@ def stages_model(name: str, *, quick: bool = False) -> Model:
     elif name == "navier_stokes":
         inner = Staged(n_features=200, n_members=2, n_stages=4, max_samples=2000)
     else:
-        inner = Staged(n_members=3, symmetry=symmetry_of(name))
+        inner = Staged(symmetry=symmetry_of(name))
     return Marching(inner, first=5 if name == "navier_stokes" else 0) if _marched(name) else inner
 
 
