@@ -137,3 +137,17 @@ def test_libraries_agree(library, is_complex):
     readout = here.readout(1e-3)
     assert np.allclose(to_host(there.readout(1e-3)), readout, rtol=0, atol=1e-10)
     assert np.allclose(to_host(BANDS.products(library(H), library(readout))), BANDS.products(H, readout), atol=1e-10)
+
+
+@numpy_and_torch()
+def test_a_band_that_is_indefinite_by_rounding_has_its_ridge_raised(library):
+    """One band far above the mean, of two columns that are all but equal: its λ alone is raised, until it is solved."""
+    place = place_of(library(np.zeros(1)))
+    sums = Sums.none(60, 2, 1, place, False)
+    gram, moment = np.tile(np.eye(2), (60, 1, 1)), np.ones((60, 2, 1))
+    gram[0] = 1e9 * np.array([[1.0, 1.0 + 1e-15], [1.0 + 1e-15, 1.0]])
+    sums.gram[...], sums.moment[...] = library(gram), library(moment)
+    found = to_host(sums.readout(1e-20))
+    assert np.isfinite(found).all()
+    assert np.allclose(found[1:], 1.0, rtol=1e-9)
+    assert np.allclose(found[0], 0.5e-9, rtol=1e-3)

@@ -22,8 +22,15 @@ def test_nothing_to_choose_costs_nothing():
 
 
 def test_a_line_and_a_plane_begin_differently():
-    assert settle([LINE], None, lambda *_: 1.0).channels == Channels(reach=2, singles=16)
-    assert settle([PLANE], None, lambda *_: 1.0).channels == Channels()
+    assert settle([LINE], None, lambda *_: 1.0).channels == Channels(reach=2, singles=16, single=True)
+    assert settle([PLANE], None, lambda *_: 1.0).channels == Channels(single=True)
+
+
+@pytest.mark.parametrize(("error", "single"), [(1.005, True), (1.02, False)])
+def test_single_precision_is_taken_where_the_error_stays(error, single):
+    found = settle([PLANE], None, lambda _, seen: error if seen.single else 1.0)
+    assert found.channels.single is single
+    assert settle([PLANE], Channels(), lambda *_: 1.0).channels.single is False
 
 
 @pytest.mark.parametrize(("error", "kept"), [(0.96, PERIODIC), (0.98, LINE)])
@@ -39,7 +46,7 @@ def test_every_family_that_helps_is_kept():
         return (0.5 if seen.smoothed == math.inf else 1.0) * (0.5 if seen.singles >= 8 else 1.0)
 
     found = settle([PLANE], None, tried)
-    assert found.channels == Channels(smoothed=math.inf, singles=8)
+    assert found.channels == Channels(smoothed=math.inf, singles=8, single=True)
 
 
 def test_further_wavenumbers_are_tried_only_as_long_as_they_help():

@@ -87,7 +87,7 @@ def test_channels_and_ends_are_settled_by_trials():
     free = LAYOUT.ending(("free",), (False,))
     found = fitted(channels=None, layouts=(LAYOUT, free))
     names = [trial.name for trial in found.settled.trials]
-    assert names[:2] == ["as usual", "ends free"]
+    assert names[:3] == ["as usual", "single precision", "ends free"]
     assert found.settled.layout == LAYOUT == found.chains[0].scene.layout
     report = str(found.report("mean field", 1.0, 12))
     assert "-1 periodic" in report

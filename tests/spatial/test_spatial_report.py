@@ -16,7 +16,7 @@ def test_a_report_tells_what_was_settled_and_gained():
     steps = (Step(1e-3, 0.1, 0.5), Step(1e-6, 0.05, 0.25))
     assert str(StagesReport("mean field", 0.4, SETTLED, steps, 20)).splitlines() == [
         "axes of space: -2 free, -1 periodic",
-        "channels: products True, smoothed inf, reach 1, singles 4, gain 0.3",
+        "channels: products True, smoothed inf, reach 1, singles 4, gain 0.3, single False",
         "  tried as usual: 0.5",
         "  tried smoothed: 0.25",
         "start: mean field, error 0.4 on 20 samples held out",

@@ -97,10 +97,11 @@ def solve_hermitian(matrix: Array, rhs: Array) -> Array:
         found = xp.cholesky_solve(rhs, factor)
         return xp.where((info == 0)[..., None, None], found, xp.full_like(found, float("nan")))
     try:
-        return xp.linalg.solve(
-            matrix, rhs
-        )  # by LU: NumPy has no solve with a Cholesky factor, and SciPy's holds a lock
+        xp.linalg.cholesky(matrix)  # tells alone: NumPy has no solve with a factor, and SciPy's holds a lock
+        return xp.linalg.solve(matrix, rhs)
     except np.linalg.LinAlgError:
+        if matrix.ndim > 2:
+            return xp.stack([solve_hermitian(*pair) for pair in zip(matrix, rhs, strict=True)])
         return xp.full_like(rhs, float("nan"))
 
 

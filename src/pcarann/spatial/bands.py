@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pcarann.backend.arrays import Array, Place, cuts, place_of
+from pcarann.backend.arrays import Array, Place, cuts, place_of, to_host
 from pcarann.backend.concurrency import concurrently
 from pcarann.backend.linalg import solve_hermitian
 from pcarann.backend.random import permutation
@@ -26,6 +26,7 @@ __all__ = ["Bands", "Sums"]
 
 _STREAM = (-25,)
 _SOLVED = 16  # bands at a time on a CPU: threads that solve for one keep each other waiting
+_RAISED = 12  # times by ten
 _FEW_COLUMNS = 12  # for which weights of all modes, side by side, are faster than a product for each band
 Index = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -155,20 +156,38 @@ class Sums:
         return Sums(keeping * self.gram + other.gram, keeping * self.moment + other.moment)
 
     def readout(self, ridge: float) -> Array:
-        """V, (bands, features, columns); NaN where a band cannot be solved."""
+        """V, (bands, features, columns).
+
+        Sums of bands far above the mean may be indefinite by rounding: their λ is raised until they are not.
+        """
         place = place_of(self.gram)
         xp = place.xp
         weight = ridge * (float(xp.mean(xp.real(xp.linalg.diagonal(self.gram)))) or 1.0)
-        identity = weight * place.eye(self.gram.shape[-1])
+        found = self._solved(self.gram, self.moment, weight)
+        for _ in range(_RAISED):
+            bad = np.flatnonzero(to_host(xp.any(xp.isnan(found), axis=(1, 2))))
+            if not len(bad):
+                break
+            weight *= 10.0
+            index = xp.asarray(bad, device=place.device)
+            found[index, ...] = self._solved(
+                xp.take(self.gram, index, axis=0), xp.take(self.moment, index, axis=0), weight
+            )
+        return found
+
+    def _solved(self, gram: Array, moment: Array, weight: float) -> Array:
+        """Some bands; NaN where one cannot be solved."""
+        place = place_of(gram)
+        identity = weight * place.eye(gram.shape[-1])
         if place.on_cuda:
-            return solve_hermitian(self.gram + identity, self.moment)
+            return solve_hermitian(gram + identity, moment)
 
         def solved(bands: slice) -> Array:
-            return solve_hermitian(self.gram[bands, ...] + identity, self.moment[bands, ...])
+            return solve_hermitian(gram[bands, ...] + identity, moment[bands, ...])
 
-        size = int(self.gram.shape[-1]) ** 2 * 48 * _SOLVED
-        parts = list(cuts(int(self.gram.shape[0]), _SOLVED))
-        return xp.concat(list(concurrently(solved, parts, place=place, bytes_each=size)))
+        size = int(gram.shape[-1]) ** 2 * 64 * _SOLVED
+        parts = list(cuts(int(gram.shape[0]), _SOLVED))
+        return place.xp.concat(list(concurrently(solved, parts, place=place, bytes_each=size)))
 
 
 def _alike(taken: Sequence[int], place: Place) -> list[list[int]]:

@@ -63,7 +63,7 @@ def stages_model(name: str, *, quick: bool = False) -> Model:
 
 def stages_records(problem: Problem, device: str | None, tell: Tell) -> Iterator[Record]:
     """All runs of a problem's stages."""
-    for seed in _SEEDS:
+    for seed in _SEEDS if problem.name != "backward_heat" else _SEEDS[:1]:  # no match for the latent model there
         yield run_stages(problem, seed=seed, device=device, tell=tell)
         if problem.name == "darcy":
             yield run_stages(problem, seed=seed, change="without symmetry", device=device, tell=tell)
