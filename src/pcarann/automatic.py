@@ -249,6 +249,8 @@ class _Contest:
             other = self._fitted(dearer)
             if _own_error(other) < _GAIN * _own_error(model):
                 choice, model = dearer, other
+                self.verdict.error = _own_error(other)
+                self.verdict.reason += f"; then {dearer.name}, whose own samples held out say {_own_error(other):.3g}"
         return model
 
     def _larger(self, choice: Stages) -> list[Stages]:

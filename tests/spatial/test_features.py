@@ -56,6 +56,17 @@ def test_about_6_fields_are_mixed():
     assert found.mean() == pytest.approx(6, abs=5 * np.sqrt(6 / 500))
 
 
+@numpy_and_torch()
+def test_single_precision_differs_by_its_rounding_alone(library):
+    a, u = library(A), library(U)
+    double, single = (drawn(Channels(reach=2, single=one), samples=(a, u)) for one in (False, True))
+    found = to_host(single(a, u))
+    assert found.dtype == np.float32
+    assert double.bytes_each == 2 * single.bytes_each
+    assert np.allclose(found, to_host(double(a, u)), rtol=0, atol=3e-6)
+    assert to_host(single.rounded(library(np.ones(2) + 0j))).dtype == np.complex64
+
+
 def test_numbers_and_seeds_draw_other_features_and_the_same_again():
     first = drawn()
     assert np.array_equal(first.mixing, drawn().mixing)

@@ -248,3 +248,19 @@ def test_libraries_agree(library, boundary):
     expected = Stage(features, bands, V, 1e-4).applied(scene, *samples[:2])
     there_applied = Stage(moved, bands, library(V), 1e-4).applied(scene, *there[:2])
     assert np.allclose(to_host(there_applied), expected, rtol=0, atol=1e-10)
+
+
+@every_boundary
+def test_a_stage_in_single_precision_corrects_as_well(boundary):
+    """Sums in double precision of features that are rounded: readouts may differ, what they correct does not."""
+    scene, samples = line(boundary, 60)
+    features, bands = drawn(scene, samples, singles=8, count=30)
+    rounded = replace(features, sight=replace(features.sight, families=Channels(singles=8, single=True)))
+    errors = []
+    for one in (features, rounded):
+        sums = summed(scene, one, bands, samples)
+        assert sums.gram.dtype == (np.complex128 if boundary == "periodic" else np.float64)
+        found = Stage(one, bands, sums.readout(1e-8), 1e-8).applied(scene, samples.inputs, samples.fields)
+        assert found.dtype == np.float64
+        errors.append(np.linalg.norm(found - samples.outputs))
+    assert errors[1] == pytest.approx(errors[0], rel=0.01)

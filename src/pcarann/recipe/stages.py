@@ -3,7 +3,7 @@
 Operations of a fit to n samples of P points, with F columns of features, B bands, S stages, K members, g copies:
 
     a stage       n P F (300 + 4 F) + r B F³ · 4/3     features and sums; solving for r ridges
-    a fit         S stages of 0.8 n samples and 12 ridges, which chooses; K S stages of g n samples and one ridge
+    a fit         S stages of 0.8 n samples and 8 ridges, which chooses; K S stages of g n samples and one ridge
     settling      two stages of few samples, features and ridges for each trial of ends and channels
 
 The seconds of an operation are those of the last fit, and fits grow from eight samples to all.
@@ -31,8 +31,8 @@ _USUAL = 4000  # samples at most that `Staged` fits by itself
 __all__ = ["Stages", "StagesJudge", "relative_errors"]
 
 _INNER = 0.8  # of the samples: those on which a chain chooses its ridges
-_RIDGES = 12  # of which it chooses
-_TRIED = (2, 320, 48, 6)  # stages, samples, features and ridges of a trial of ends or channels
+_RIDGES = 8  # which it solves for
+_TRIED = (2, 200, 48, 5)  # stages, samples, features and ridges of a trial of ends or channels
 _TRIALS, _FEW_TRIALS = 9, 2  # of channels and ends, and of ends alone
 _CHANNELS = 30  # columns beside the random features, about
 _BANDS, _MOST_BANDS = 30, 400  # on a line, four times as many on each further axis

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from pcarann.backend.arrays import place_of, to_host
+from pcarann.backend.arrays import Place, place_of, to_host
 from pcarann.benchmark.best.models import best_model, symmetry_of
 from pcarann.benchmark.best.noise import noisy_split
 from pcarann.benchmark.paper.configurations import Problem
@@ -34,8 +34,11 @@ from pcarann.benchmark.paper.runs import (
 )
 from pcarann.benchmark.records import Record
 from pcarann.marching.estimator import Marching
+from pcarann.metrics import relative_l2
 from pcarann.options import Grid
+from pcarann.problems import navier_stokes
 from pcarann.problems.dataset import OperatorData
+from pcarann.problems.navier_stokes import SNAPSHOTS
 from pcarann.spatial.channels import Channels
 from pcarann.staged import Staged
 
@@ -45,6 +48,8 @@ Model = Staged | Marching
 _FEW = 100
 """Training samples of the runs with few"""
 _SEEDS = (0, 1, 2)
+_FAR = (20, 40)
+"""Steps of the longest roll-outs of Navier–Stokes, to t = 30 and t = 50"""
 
 
 def stages_model(name: str, *, quick: bool = False) -> Model:
@@ -131,7 +136,21 @@ def run_stages(
             return to_host(found.lower), to_host(found.upper)
 
         record["intervals"] = intervals_at_95(bands, test)
+        if problem.name == "navier_stokes":
+            record["far"] = _far(problem, model, test, seed, place)
     return record
+
+
+def _far(problem: Problem, model: Marching, test: OperatorData, seed: int, place: Place) -> list[list[float]]:
+    """Time, relative L² error, and size beside the truth, of roll-outs that go on past the times of the training."""
+    found = to_host(model.predict(test.inputs, steps=_FAR[-1]))
+    rows, rolled = range(sum(problem.sizes[:2]), sum(problem.sizes)), []
+    for steps in _FAR:
+        later = navier_stokes.simulate(rows, place, seed=seed, window=steps - SNAPSHOTS + 1, **problem.options)[1]
+        truth, last = to_host(later)[:, -1], found[:, steps - 1]
+        size = float(np.linalg.norm(last) / np.linalg.norm(truth))
+        rolled.append([float(SNAPSHOTS + steps), float(relative_l2(last, truth)), size])
+    return rolled
 
 
 def _marched(name: str) -> bool:
