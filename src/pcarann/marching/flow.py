@@ -1,6 +1,6 @@
 """One state of a step model, and how it is rolled out from the snapshots given.
 
-    û(t) = Φ̂(û(t − s), c(t − s)),   û = u at the times that are given
+    û(t) = Φ̂(û(t − s), c(t − s)),   û = u at the times that are given,   |û| ≤ 3 max |u|, in training or given
 
 Each member of the ensemble rolls out its own trajectory, so that the spread at late times has grown with the flow. Mean
 and spread over the members are summed while they come (Welford), in blocks of samples: memory does not grow with the
@@ -19,7 +19,7 @@ from pcarann.backend.arrays import Array, Place, cuts
 from pcarann.marching.controls import beside, checked_controls
 from pcarann.marching.step import StepState
 from pcarann.marching.trajectories import snapshots_of
-from pcarann.marching.watch import Reach, Watch
+from pcarann.marching.watch import HELD, Reach, Watch
 from pcarann.uncertainty.bands import Block
 from pcarann.uncertainty.conformal import Calibration
 from pcarann.validation import check_fields, warn_user
@@ -135,11 +135,22 @@ class Flow:
 
     def rolled_out(self, departure: Departure, member: int) -> Array:
         """A member's trajectory from the snapshots given, (samples, window, values), in units inside."""
-        window = list(departure.given)
+        window, most = list(departure.given), self._most(departure.given)
         with np.errstate(over="ignore", invalid="ignore"):
             for t in range(self.window):
-                window.append(self.model.member_step(member, departure.inputs(t, window[t])))
+                found = self.model.member_step(member, departure.inputs(t, window[t]))
+                window.append(found if most is None else self.place.xp.clip(found, -most, most))
             return self.place.xp.stack([self.model.outputs(one) for one in window[self.step :]], axis=1)
+
+    def _most(self, given: list[Array]) -> Array | None:
+        """|value| beyond which no roll-out goes, (samples, 1), in the user's units; None where nothing is known."""
+        if self.reach is None:
+            return None
+        xp = self.place.xp
+        most = self.model.handed(xp.zeros_like(given[0][:, :1]) + self.reach.largest)
+        for fields in given:
+            most = xp.maximum(most, xp.max(xp.abs(fields), axis=1, keepdims=True))
+        return HELD * most
 
     def inputs_along(self, departure: Departure, mean: Array) -> Iterator[Array]:
         """Inputs of each step along mean trajectories (samples, window, values), in the user's units."""

@@ -2,7 +2,8 @@
 
 A step model that can look compares the input of every step with its training inputs; what its prediction may be wrong
 by there adds up from step to step. Of others the largest |value| and the norm of each snapshot are compared with those
-of the training snapshots. What is no number any more is said in any case.
+of the training snapshots. What is no number any more is said in any case. Values are held far outside, at three times
+the largest one.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ __all__ = ["Reach", "Watch", "finite_rows"]
 
 LIMIT = 1.5
 """Times the training snapshots, up to which a state counts as inside their range"""
+
+HELD = 3.0
+"""Times their largest |value|, beyond which roll-outs do not go: what has left the range must not overflow"""
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,7 @@ class Watch:
             return None
         return (
             f"{where}, {self._left[t]} of {self._samples} samples lie outside the range of the training data, at most "
-            f"{self._worst[t]:.3g} times as large as its largest snapshot."
+            f"{self._worst[t]:.3g} times as large as its largest snapshot; values are held at {HELD:g} times."
         )
 
     def _seen(self, t: int, fields: Array, mean: Array) -> Array | None:
