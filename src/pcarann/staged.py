@@ -248,7 +248,7 @@ class Staged(Surrogate):
         return found
 
     def _checked(self, X: Array, fitted: FittedStages) -> Array:
-        inputs: Array = check_fields(X, "X", fitted.place, grid=fitted.layout.input_grid)[0]
+        inputs: Array = check_fields(X, "X", fitted.place, grid=fitted.layout.input_grid, owner="Staged")[0]
         if said := fitted.warning(inputs):
             warn_user(said)
         return inputs

@@ -203,7 +203,8 @@ def variance_weighted_r2(prediction: Array, y: Any, sample_weight: Array | None)
 def checked_outputs(y: Any, fitted: State) -> Array:
     """True outputs of a user in the units inside, (samples, values), or a refusal."""
     grid = fitted.output_grid
-    return fitted.outputs(check_fields(required(y), "y", fitted.place, grid=grid, scalar=not grid)[0])
+    y = required(y)
+    return fitted.outputs(check_fields(y, "y", fitted.place, grid=grid, scalar=not grid, owner="the model")[0])
 
 
 def _handed(X: Array, fitted: State, fields: Array) -> Array:

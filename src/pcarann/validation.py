@@ -31,11 +31,18 @@ __all__ = [
 
 
 def check_fields(
-    value: Any, name: str, place: Place, *, grid: tuple[int, ...] | None = None, scalar: bool = False, least: int = 1
+    value: Any,
+    name: str,
+    place: Place,
+    *,
+    grid: tuple[int, ...] | None = None,
+    scalar: bool = False,
+    least: int = 1,
+    owner: str = "PCARaNN",
 ) -> tuple[Array, tuple[int, ...]]:
     """Return the fields as a float64 (samples, values) matrix at `place`, and the shape of one field.
 
-    `grid` is the shape wanted; `scalar` allows one number per sample, shape (samples,).
+    `grid` is the shape that the `owner` wants; `scalar` allows one number per sample, shape (samples,).
     """
     array = _numeric(value, name)
     shape = tuple(int(n) for n in array.shape)
@@ -50,8 +57,8 @@ def check_fields(
         raise ValueError(f"{name}: 0 feature(s) (shape={shape}) while a minimum of 1 is required.")
     if grid is not None and shape[1:] != grid:
         if len(grid) == len(shape) - 1 == 1 and name == "X":
-            raise ValueError(f"X has {shape[1]} features, but PCARaNN is expecting {grid[0]} features as input.")
-        wanted = f"PCARaNN is expecting {grid}: are inputs and outputs swapped?"
+            raise ValueError(f"X has {shape[1]} features, but {owner} is expecting {grid[0]} features as input.")
+        wanted = f"{owner} is expecting {grid}: are inputs and outputs swapped?"
         raise ValueError(f"{name} has fields of shape {shape[1:]}, but {wanted}")
     matrix = place.xp.reshape(place.put(array), (shape[0], -1))
     _refuse_nonfinite(matrix, name, place)

@@ -94,3 +94,14 @@ def test_a_trial_that_fails_is_not_taken():
     )
     assert found.layout is LINE
     assert found.channels.smoothed is None
+
+
+@pytest.mark.parametrize(("error", "reach"), [(0.55, 1), (0.65, 2)])
+def test_a_longer_reach_is_given_up_where_it_was_of_use_only_without_smoothed_fields(error, reach):
+    def tried(_, seen):
+        if seen.smoothed == math.inf:
+            return 0.5 if seen.reach == 2 else error
+        return 0.8 if seen.reach == 2 else 1.0
+
+    found = settle([PLANE], None, tried)
+    assert (found.channels.smoothed, found.channels.reach) == (math.inf, reach)

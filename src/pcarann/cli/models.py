@@ -101,9 +101,9 @@ def fit(data: Source, target: Target, march: bool, auto: bool, as_json: bool, **
     facts = {**model_facts(model), "file": str(target.path)}
     if (report := getattr(model, "fit_report_", None)) is not None:
         say(str(report), alarming=report.useless)
-    if stages is not None:
-        say(str((model.model_ if march else model).stages_))
     if march:
+        if stages is not None:
+            say(str(model.model_.stages_))
         say(str(model.rollout_report_), alarming=model.rollout_report_.warning is not None)
     if auto:
         facts["chosen"] = str(model.auto_report_)

@@ -115,7 +115,7 @@ class Flow:
             self.controls, self.place, samples=samples, departures=departures, wanted=self.n_controls
         )
         last, grid = range(times - self.step, times), self.model.output_grid
-        given = [check_fields(snapshots[:, t, ...], "X", self.place, grid=grid)[0] for t in last]
+        given = [check_fields(snapshots[:, t, ...], "X", self.place, grid=grid, owner="Marching")[0] for t in last]
         return Departure(given, None if acting is None else acting[:, times - self.step :, :])
 
     def mean_and_std(self, departure: Departure) -> tuple[Array, Array]:

@@ -49,20 +49,19 @@ def settle(layouts: Sequence[Layout], channels: Channels | None, tried: Tried) -
     error = tried(best.layout, best.channels)
     trials = [Trial("as usual", error)]
 
-    def offer(name: str, layout: Layout, seen: Channels) -> bool:
+    def offer(name: str, layout: Layout, seen: Channels, enough: float | None = None) -> bool:
         nonlocal best, error
         found = tried(layout, seen)
         trials.append(Trial(name, found))
         fewer, more = seen.reach < best.channels.reach, seen.reach > best.channels.reach
-        rounded = seen.single and not best.channels.single
-        enough = _AS_GOOD if rounded else 1.0 if fewer else _DEAR if more else _ENOUGH
+        enough = enough or (1.0 if fewer else _DEAR if more else _ENOUGH)
         if not found < enough * error:
             return False
         best, error = Settled(layout, seen), found
         return True
 
     if channels is None:  # first, as all that follow are twice as fast in it
-        offer("single precision", best.layout, replace(best.channels, single=True))
+        offer("single precision", best.layout, replace(best.channels, single=True), _AS_GOOD)
     for layout in layouts[1:]:
         offer(f"ends {', '.join(layout.boundaries)}", layout, best.channels)
     if channels is None:
@@ -70,8 +69,11 @@ def settle(layouts: Sequence[Layout], channels: Channels | None, tried: Tried) -
             for name, options in change:
                 if not offer(name, best.layout, replace(best.channels, **options)):
                     break
-        if best.channels.smoothed is not None:  # it may have been of use only while others were missing
+        # These may have been of use only while others were missing.
+        if best.channels.smoothed is not None:
             offer("nothing smoothed", best.layout, replace(best.channels, smoothed=None))
+        if best.channels.reach > (usual := _usual(best.layout).reach):
+            offer(f"reach {usual} again", best.layout, replace(best.channels, reach=usual), 1 / _DEAR)
     return replace(best, trials=tuple(trials))
 
 
