@@ -84,7 +84,11 @@ def point(setup: Setup, repeats: int) -> Record:
 
     def fit() -> Staged:
         model = Staged(
-            n_stages=2, n_features=setup.features, n_members=1, channels=Channels(single=True), grid=Grid(boundary="zero")
+            n_stages=2,
+            n_features=setup.features,
+            n_members=1,
+            channels=Channels(single=True),
+            grid=Grid(boundary="zero"),
         )
         return model.fit(inputs, outputs)
 

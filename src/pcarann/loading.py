@@ -18,7 +18,7 @@ from pcarann.staged import Staged
 from pcarann.storage.container import ModelFileError, read
 from pcarann.storage.formats import Document, Tensors, upgraded
 from pcarann.storage.rebuild import rebuilt, rebuilt_calibration
-from pcarann.storage.stages import rebuilt_parameters, rebuilt_stages
+from pcarann.storage.stages import TermsError, rebuilt_parameters, rebuilt_stages
 
 __all__ = ["load"]
 
@@ -26,8 +26,8 @@ __all__ = ["load"]
 def load(path: str | os.PathLike[str], device: str | None = None, terms: Sequence[Callable[..., Any]] = ()) -> Any:
     """Read a model written by the `save` of a surrogate, onto the CPU or the `device` asked for.
 
-    A `Staged` that was fitted with `terms` needs these functions again. Raises ModelFileError for anything that is not
-    a sound model file.
+    A `Staged` that was fitted with `terms` needs these functions again, and ValueError says so where they are missing.
+    Raises ModelFileError for anything that is not a sound model file.
     """
     place_of(None, device)  # a device that is not there is no fault of the file
     document, tensors = read(path)
@@ -40,6 +40,8 @@ def load(path: str | os.PathLike[str], device: str | None = None, terms: Sequenc
             model = _latent(document, tensors, device)
         described = document.get("marching")
         return model if described is None else _marching(described, model, tensors)
+    except TermsError as error:  # no fault of the file
+        raise ValueError(f"{os.fspath(path)}: {error}.") from None
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RuntimeError) as error:
         raise ModelFileError(f"{os.fspath(path)} does not describe a model: {error}.") from error
 

@@ -1,7 +1,10 @@
 import numpy as np
-from flows import waves
+import pytest
+from flows import LinearStep, waves
+from sklearn.linear_model import Ridge
 
 from pcarann import PCARaNN
+from pcarann.marching.step import check_step
 
 FLOW = waves(30)
 
@@ -18,3 +21,11 @@ def test_a_step_is_in_the_units_of_the_user():
     model = PCARaNN(n_components=2, widths=(20, 10), n_members=1, scales="energy")
     huge = model.fit(2.0**800 * FLOW[:, 0], 2.0**800 * FLOW[:, 1])
     assert np.array_equal(huge.fitted_.member_step(0, 2.0**800 * FLOW[:, 0]), huge.predict(2.0**800 * FLOW[:, 0]))
+
+
+@pytest.mark.parametrize("model", [Ridge(), 3])
+def test_an_estimator_that_knows_no_trajectories_is_refused(model):
+    with pytest.raises(ValueError, match=rf"such as PCARaNN\(\) or Staged\(\), got {type(model).__name__}: its fit"):
+        check_step(model)
+    step = LinearStep()
+    assert check_step(step) is step

@@ -32,6 +32,7 @@ from pcarann.marching.intervals import WindowCalibration
 from pcarann.marching.learning import learned
 from pcarann.marching.novelty import RolloutNovelty, novelty_along
 from pcarann.marching.report import RolloutReport
+from pcarann.marching.step import check_step
 from pcarann.marching.trajectories import Trajectories
 from pcarann.marching.watch import Reach
 from pcarann.operator import PCARaNN
@@ -94,7 +95,7 @@ class Marching(Surrogate):
             if not isinstance(self.choose, bool | np.bool_):
                 raise ValueError(f"choose must be True or False, got {self.choose!r}.")
             begun = time.perf_counter()
-            model: Any = clone(self.model) if self.model is not None else PCARaNN()
+            model: Any = clone(check_step(self.model)) if self.model is not None else PCARaNN()
             device = getattr(model, "device", None)
             whole = Trajectories.of(X, y, controls, step=self.step, first=self.first, device=device)
             if whole.controls is not None and isinstance(model, PCARaNN):

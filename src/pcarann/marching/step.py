@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from pcarann.backend.arrays import Array, Place
 
-__all__ = ["StepState", "looks", "takes_judge"]
+__all__ = ["StepState", "check_step", "looks", "takes_judge"]
 
 
 class StepState(Protocol):
@@ -53,6 +53,17 @@ class StepState(Protocol):
 def looks(state: Any) -> bool:
     """Whether a state can compare inputs with the training data."""
     return hasattr(state, "look")
+
+
+def check_step(model: Any) -> Any:
+    """The estimator, or a refusal where it cannot be a step: pairs of one trajectory must be said to belong together."""
+    fit = getattr(model, "fit", None)
+    if fit is None or "together" not in inspect.signature(fit).parameters:
+        raise ValueError(
+            f"model must be a surrogate of this library, such as PCARaNN() or Staged(), got {type(model).__name__}: its "
+            "fit knows nothing of pairs that belong together."
+        )
+    return model
 
 
 def takes_judge(model: Any) -> bool:

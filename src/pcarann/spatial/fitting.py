@@ -103,7 +103,8 @@ def fit_stages(
 
     def fitted(member: int, chooser: Chooser, most: int) -> tuple[Chain, list[Step], Sums | None]:
         wanted.tick("members", member, len(members))
-        return grown(here, see, plan, samples, chooser, most=most, member=member)
+        chain, steps, last = grown(here, see, plan, samples, chooser, most=most, member=member)
+        return chain, steps, last if wanted.keep_sums else None
 
     if judge is not None:
         ends = [fitted(i, Judged(judge, _JUDGED_RIDGES, _LEAST_GAIN), most) for i in members]
@@ -114,7 +115,7 @@ def fit_stages(
         steps = grown(fewer, see, plan, parts[0], HeldOut(parts[1], _RIDGES, _LEAST_GAIN), most=most)[1]
         ridges = [step.ridge for step in steps]
         ends = [fitted(i, Known(iter(ridges)), len(ridges)) for i in (members if ridges else members[:1])]
-    sums = tuple(last for _, _, last in ends if last is not None) if wanted.keep_sums else ()
+    sums = tuple(last for _, _, last in ends if last is not None)
     return Grown(tuple(chain for chain, _, _ in ends), settled, tuple(steps), sums)
 
 

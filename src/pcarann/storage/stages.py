@@ -36,7 +36,12 @@ from pcarann.storage.rebuild import rebuilt_calibration, with_options
 from pcarann.symmetry.generators import Symmetry
 from pcarann.symmetry.group import Group
 
-__all__ = ["described_stages", "rebuilt_parameters", "rebuilt_stages"]
+__all__ = ["TermsError", "described_stages", "rebuilt_parameters", "rebuilt_stages"]
+
+
+class TermsError(ValueError):
+    """Other terms were handed over than a model was fitted with."""
+
 
 _PARTS = ("shift", "scale", "limit", "mixing", "biases")
 
@@ -165,12 +170,12 @@ def _layout(described: dict[str, Any]) -> Layout:
 
 def _terms(names: list[Any], terms: Any, units: Units) -> Terms | None:
     if names and len(names) != len(terms):
-        raise ValueError(f"it was fitted with terms {', '.join(map(str, names))}: hand them to load(path, terms=[…])")
+        raise TermsError(f"it was fitted with terms {', '.join(map(str, names))}: hand them to load(path, terms=[…])")
     found = Terms.of(tuple(terms), units)
     if names and found is not None and found.names != names:
-        raise ValueError(f"it was fitted with terms {', '.join(names)}, in this order, found {', '.join(found.names)}")
+        raise TermsError(f"it was fitted with terms {', '.join(names)}, in this order, found {', '.join(found.names)}")
     if len(terms) and not names:
-        raise ValueError("it was fitted without terms, but some were handed to load")
+        raise TermsError("it was fitted without terms, but some were handed to load")
     return found
 
 

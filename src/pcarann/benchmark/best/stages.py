@@ -197,6 +197,7 @@ STAGE_CHANGES: dict[str, dict[str, Change]] = {
     "darcy": {
         "without symmetry": _with(symmetry=None),
         "without symmetry, from the latent model": _on_latent,
+        "without symmetry, one member, 60 features": _with(symmetry=None, n_members=1, n_features=60),
         "one member": _with(n_members=1),
         "six members": _with(n_members=6),
         "60 features": _with(n_features=60),
