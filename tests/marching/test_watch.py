@@ -9,7 +9,10 @@ from pcarann.marching.watch import Reach, finite_rows
 FLOW = waves(20)
 
 
-def flow_of(factor, reach=Reach(2.0, 3.0)):
+REACH = Reach(2.0, 3.0)
+
+
+def flow_of(factor, reach=REACH):
     return Flow(LinearState([factor * np.eye(3)], (3,)), 1, 4, reach=reach)
 
 

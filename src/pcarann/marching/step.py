@@ -56,12 +56,12 @@ def looks(state: Any) -> bool:
 
 
 def check_step(model: Any) -> Any:
-    """The estimator, or a refusal where it cannot be a step: pairs of one trajectory must be said to belong together."""
+    """The estimator, or a refusal where it cannot be a step: pairs of a trajectory must be said to belong together."""
     fit = getattr(model, "fit", None)
     if fit is None or "together" not in inspect.signature(fit).parameters:
         raise ValueError(
-            f"model must be a surrogate of this library, such as PCARaNN() or Staged(), got {type(model).__name__}: its "
-            "fit knows nothing of pairs that belong together."
+            f"model must be a surrogate of this library, such as PCARaNN() or Staged(), got {type(model).__name__}: "
+            "its fit knows nothing of pairs that belong together."
         )
     return model
 
