@@ -277,7 +277,7 @@ def test_too_few_snapshots_to_predict_from_are_refused():
 
 
 def test_snapshots_on_another_grid_are_refused(fitted):
-    with pytest.raises(ValueError, match="X has 8 features, but PCARaNN is expecting 16"):
+    with pytest.raises(ValueError, match="X has 8 features, but Marching is expecting 16"):
         fitted.predict(TEST[0][:, :, :8])
 
 
@@ -389,3 +389,18 @@ def test_a_step_that_is_set_after_the_fit_changes_no_prediction():
     )
     before = model.predict(flow[:4, :3])
     assert np.array_equal(model.set_params(step=2).predict(flow[:4, :3]), before)
+
+
+@pytest.mark.filterwarnings("ignore:180 of 180 inputs lie outside")
+def test_roll_outs_are_held_by_what_adaptation_has_seen_too():
+    flow = waves(20)
+    step = PCARaNN(n_components=2, widths=(20, 10), n_members=2, scales="energy", linear=True)
+    model = Marching(step, choose=False).fit(flow[:, :1], flow[:, 1:])
+    before = model.marched_.reach
+    model.partial_fit(100 * flow[:, :1], 100 * flow[:, 1:])
+    after = model.marched_.reach
+    assert after.largest == pytest.approx(100 * before.largest)
+    assert after.norm == pytest.approx(100 * before.norm)
+    assert after.phases == before.phases
+    model.partial_fit(flow[:, :1], flow[:, 1:])
+    assert model.marched_.reach == after

@@ -105,3 +105,9 @@ def test_a_longer_reach_is_given_up_where_it_was_of_use_only_without_smoothed_fi
 
     found = settle([PLANE], None, tried)
     assert (found.channels.smoothed, found.channels.reach) == (math.inf, reach)
+
+
+def test_single_precision_is_not_tried_where_trials_are_too_fine_to_see_what_it_costs():
+    found = settle([PLANE], None, lambda *_: 1e-4)
+    assert found.channels.single is False
+    assert "single precision" not in [trial.name for trial in found.trials]

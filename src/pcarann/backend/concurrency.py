@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from pcarann.backend.arrays import Array, Place
 
-__all__ = ["concurrently", "in_pieces", "single_threaded"]
+__all__ = ["concurrently", "cores", "in_pieces", "single_threaded"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -35,8 +35,8 @@ def concurrently(
     listed = list(items)
     most = max(1, _WORKING_BYTES // bytes_each)
     contexts = [copy_context() for _ in listed]
-    if place.by_numpy and min(_cores(), most, len(listed)) > 1:
-        with single_threaded(place), ThreadPoolExecutor(min(_cores(), most, len(listed))) as pool:
+    if place.by_numpy and min(cores(), most, len(listed)) > 1:
+        with single_threaded(place), ThreadPoolExecutor(min(cores(), most, len(listed))) as pool:
             # What the caller has set for itself, such as np.errstate, holds in its threads too.
             yield from pool.map(lambda context, item: context.run(function, item), contexts, listed)
     else:
@@ -94,5 +94,6 @@ def in_pieces(
     return parts[0] if len(parts) == 1 else tuple(place.xp.concat(arrays) for arrays in zip(*parts, strict=True))
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Of this machine, as many as this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -230,7 +230,9 @@ class Marching(Surrogate):
                 raise ValueError(f"{type(model).__name__} has no partial_fit: a flow of it cannot adapt.")
             wanted, device = marched.n_controls, getattr(model, "device", None)
             new = Trajectories.of(X, y, controls, step=marched.step, first=self.first, wanted=wanted, device=device)
-            self._marched = replace(marched, model=model.partial_fit(*new.pairs()))
+            model = model.partial_fit(*new.pairs())
+            reach = None if marched.reach is None else marched.reach.joined(_reach(model.fitted_, new))
+            self._marched = replace(marched, model=model, reach=reach)
         return self
 
     def _found(self, name: str) -> Marched:

@@ -45,6 +45,10 @@ class Reach:
         size, norm = _sizes(fields)
         return cls(float(size.max()), float(norm.max()), phases)
 
+    def joined(self, other: Reach) -> Reach:
+        """Of both."""
+        return Reach(max(self.largest, other.largest), max(self.norm, other.norm), self.phases)
+
     def exceeded(self, fields: Array) -> Any:
         """By what factor each of (samples, values) lies beyond it, the worse of the two, (samples,), on the host."""
         size, norm = _sizes(fields)
@@ -112,7 +116,8 @@ class Watch:
             return None
         return (
             f"{where}, {self._left[t]} of {self._samples} samples lie outside the range of the training data, at most "
-            f"{self._worst[t]:.3g} times as large as its largest snapshot; values are held at {HELD:g} times."
+            f"{self._worst[t]:.3g} times as large as its largest snapshot. No value goes beyond {HELD:g} times the "
+            "largest one of the training or of the start."
         )
 
     def _seen(self, t: int, fields: Array, mean: Array) -> Array | None:

@@ -24,6 +24,7 @@ from pcarann.backend.arrays import Array, place_of, taken, to_host
 from pcarann.fitting import Grids
 from pcarann.options import Grid
 from pcarann.spatial.channels import Channels
+from pcarann.spatial.choice import usual_channels
 from pcarann.spatial.layout import Layout
 from pcarann.symmetry.generators import Symmetry
 
@@ -33,7 +34,7 @@ __all__ = ["Stages", "StagesJudge", "relative_errors"]
 _INNER = 0.8  # of the samples: those on which a chain chooses its ridges
 _RIDGES = 8  # which it solves for
 _TRIED = (2, 200, 48, 5)  # stages, samples, features and ridges of a trial of ends or channels
-_TRIALS, _FEW_TRIALS = 9, 2  # of channels and ends, and of ends alone
+_TRIALS, _FEW_TRIALS = 11, 2  # of channels and ends, and of ends alone
 _CHANNELS = 30  # columns beside the random features, about
 _BANDS, _MOST_BANDS = 30, 400  # on a line, four times as many on each further axis
 _SEEN = 300  # operations for a feature at a point: its mixture, tanh, harmonics
@@ -124,7 +125,7 @@ class StagesJudge:
         self.group = None if symmetry is None else symmetry.bind(*grids)
         self.order = 1 if self.group is None else self.group.order
         axes = len(Layout.of(*grids).space)
-        self.usual = Channels(reach=2, singles=16) if axes == 1 else Channels()
+        self.usual = replace(usual_channels(axes), single=True)
         """What stages see before anything is settled"""
         self.points: int = math.prod(grids[1])
         self.bands: int = min(_BANDS * 4 ** (axes - 1), _MOST_BANDS)

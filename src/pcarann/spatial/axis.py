@@ -131,7 +131,8 @@ def _cosines(fields: Array, at: int, n: int, inverse: bool) -> Array:
     norm = np.where(numbers == 0, math.sqrt(0.25 / n), math.sqrt(0.5 / n))
     turns = norm * np.exp(-0.5j * math.pi * numbers / n)
     shape = [n if axis == at else 1 for axis in range(len(fields.shape))]
-    factors = xp.reshape(xp.asarray(turns, device=place.device), tuple(shape))
+    kind = xp.complex64 if fields.dtype == xp.float32 else xp.complex128
+    factors = xp.reshape(xp.asarray(turns, dtype=kind, device=place.device), tuple(shape))
     if not inverse:
         even = xp.fft.rfft(xp.concat([fields, xp.flip(fields, axis=at)], axis=at), axis=at)
         return xp.real(_part(even, at, 0, n) * factors)

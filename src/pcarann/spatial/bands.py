@@ -3,8 +3,8 @@
     V_b = (Σ w² Hᴴ H + λ t I)⁻¹ Σ w² Hᴴ r,   rows: all samples and all modes k of band b,   w = 1/‖u‖
 
 H(k) being the harmonics of the features and r(k) those of what is left to explain. t is the mean of all diagonals, so
-that λ is relative and one for all bands. Rows beyond a few tens for each unknown change nothing: of large bands, every
-sample gives some of its modes, in turn, and they count for all of them.
+that λ is relative and one for all bands, but for those that rounding has made indefinite. Rows beyond a few tens for
+each unknown change nothing: of large bands, every sample gives some of its modes, in turn, and they count for all.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from pcarann.backend.arrays import Array, Place, cuts, place_of, to_host
-from pcarann.backend.concurrency import concurrently
+from pcarann.backend.concurrency import concurrently, cores, single_threaded
 from pcarann.backend.linalg import solve_hermitian
 from pcarann.backend.random import permutation
 from pcarann.spatial.domain import Domain
@@ -27,7 +27,7 @@ __all__ = ["Bands", "Sums"]
 _STREAM = (-25,)
 _SOLVED = 16  # bands at a time on a CPU: threads that solve for one keep each other waiting
 _RAISED = 12  # times by ten
-_FEW_COLUMNS = 12  # for which weights of all modes, side by side, are faster than a product for each band
+_FEW_COLUMNS = 3  # for which weights of all modes, side by side, are faster than a product for each band
 Index = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -81,13 +81,14 @@ class Bands:
         place = place_of(harmonics)
         xp = place.xp
         columns = int(readout.shape[-1])
-        if place.on_cuda or columns <= _FEW_COLUMNS:
-            every = xp.take(readout, xp.asarray(self.labels, device=place.device), axis=0)
-            if place.on_cuda:  # hundreds of small products would be as many launches
-                swapped = xp.permute_dims(xp.astype(harmonics, readout.dtype), (1, 0, 2))
-                return xp.permute_dims(swapped @ every, (1, 0, 2))
-            adjoint = xp.conj(every) if xp.isdtype(every.dtype, "complex floating") else every
-            return xp.stack([xp.vecdot(adjoint[None, :, :, c], harmonics) for c in range(columns)], axis=-1)
+        labels = xp.asarray(self.labels, device=place.device)
+        if place.on_cuda:  # hundreds of small products would be as many launches
+            swapped = xp.permute_dims(xp.astype(harmonics, readout.dtype), (1, 0, 2))
+            return xp.permute_dims(swapped @ xp.take(readout, labels, axis=0), (1, 0, 2))
+        if columns <= max(_FEW_COLUMNS, int(harmonics.shape[0])):
+            adjoint = xp.conj(readout) if xp.isdtype(readout.dtype, "complex floating") else readout
+            every = (xp.take(adjoint[..., c], labels, axis=0) for c in range(columns))
+            return xp.stack([xp.vecdot(one[None, :, :], harmonics) for one in every], axis=-1)
         sorted_modes = xp.take(harmonics, xp.asarray(self._order, device=place.device), axis=1)
         found = xp.empty((*harmonics.shape[:2], columns), dtype=readout.dtype, device=place.device)
         start = 0
@@ -135,7 +136,7 @@ class Sums:
             self.moment[index, ...] += weights * (adjoint @ left)
 
         size = int(self.gram.shape[-1]) ** 2 * 32
-        for _ in concurrently(added, _alike(taken, place), place=place, bytes_each=size):
+        for _ in concurrently(added, _alike(taken, place.on_cuda), place=place, bytes_each=size):
             pass
 
     def _stacked(self, parts: Sequence[Array], modes: Index, bands: int) -> Array:
@@ -158,7 +159,7 @@ class Sums:
     def readout(self, ridge: float) -> Array:
         """V, (bands, features, columns).
 
-        Sums of bands far above the mean may be indefinite by rounding: their λ is raised until they are not.
+        Sums of bands far above the mean may be indefinite by rounding: their λ is raised, up to 12 times by ten.
         """
         place = place_of(self.gram)
         xp = place.xp
@@ -185,13 +186,19 @@ class Sums:
         def solved(bands: slice) -> Array:
             return solve_hermitian(gram[bands, ...] + identity, moment[bands, ...])
 
-        size = int(gram.shape[-1]) ** 2 * 64 * _SOLVED
-        parts = list(cuts(int(gram.shape[0]), _SOLVED))
-        return place.xp.concat(list(concurrently(solved, parts, place=place, bytes_each=size)))
+        some = max(1, min(_SOLVED, -(-int(gram.shape[0]) // cores())))
+        size = int(gram.shape[-1]) ** 2 * 64 * some
+        with single_threaded(place):
+            parts = concurrently(solved, cuts(int(gram.shape[0]), some), place=place, bytes_each=size)
+            return place.xp.concat(list(parts))
 
 
-def _alike(taken: Sequence[int], place: Place) -> list[list[int]]:
-    """Bands to sum at once: on a GPU all of which as many modes are taken, as each alone would be launches apart."""
-    if not place.on_cuda:
+def _alike(taken: Sequence[int], together: bool) -> list[list[int]]:
+    """Bands to sum at once: on a GPU all of which as many modes are taken, as each alone would be launches apart.
+
+    >>> _alike([1, 2, 1], True), _alike([1, 2, 1], False)
+    ([[0, 2], [1]], [[0], [1], [2]])
+    """
+    if not together:
         return [[band] for band in range(len(taken))]
     return [[band for band, count in enumerate(taken) if count == some] for some in sorted(set(taken))]

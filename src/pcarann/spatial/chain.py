@@ -82,7 +82,7 @@ def grown(
         began = perf_counter()
         looked_at = [side(taken(part, some)) for side, part in zip(_sides(scene), samples[:2], strict=True)]
         draw = partial(Features.drawn, sight, *looked_at, count=plan.n_features, terms=plan.terms, seed=plan.seed)
-        features = draw(number=_NUMBERS * member + number).limited(_blocks(scene, samples))
+        features = draw(number=_NUMBERS * member + number).limited(*_in_space(scene, samples))
         sums = summed(scene, features, bands, samples)
         found = chooser(chain, features, bands, sums)
         if found is None:
@@ -97,10 +97,14 @@ def grown(
     return chain, steps, last
 
 
-def _blocks(scene: Scene, samples: Triple) -> Iterator[tuple[Array, Array]]:
-    """Inputs and û in space, some samples at a time."""
-    for rows in cuts(int(samples.inputs.shape[0]), max(1, _LOOKED_AT // scene.layout.domain.points)):
-        yield scene.layout.inputs(samples.inputs[rows, :]), scene.layout.outputs(samples.fields[rows, :])
+def _in_space(scene: Scene, samples: Triple) -> tuple[Callable[[slice], tuple[Array, Array]], list[slice]]:
+    """Inputs and û of some samples in space, and the blocks to ask for."""
+
+    def some(rows: slice) -> tuple[Array, Array]:
+        return scene.layout.inputs(samples.inputs[rows, :]), scene.layout.outputs(samples.fields[rows, :])
+
+    most = max(1, _LOOKED_AT // scene.layout.domain.points)
+    return some, list(cuts(int(samples.inputs.shape[0]), most))
 
 
 def _sides(scene: Scene) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:

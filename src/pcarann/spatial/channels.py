@@ -49,7 +49,8 @@ class Channels:
     gain : float
         Root mean square of the arguments of tanh.
     single : bool
-        Whether features are computed in single precision, twice as fast; sums and predictions stay in double.
+        Whether features and corrections are computed in single precision, twice as fast; sums, solves and what is
+        corrected stay in double.
     """
 
     products: bool = True
@@ -122,7 +123,7 @@ class Sight:
         return [smooth, *steep, *_multiplied(_each(slopes, steep))]
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=2)
 def _coordinates(domain: Domain) -> np.ndarray[Any, np.dtype[np.float64]] | None:
     """(1, *space, fields): x and x² along every axis that is not periodic."""
     if domain.is_periodic:
@@ -133,7 +134,9 @@ def _coordinates(domain: Domain) -> np.ndarray[Any, np.dtype[np.float64]] | None
             shape = [axis.points if j == i else 1 for j in range(len(domain.axes))]
             line = np.broadcast_to(np.linspace(-1, 1, axis.points).reshape(shape), domain.shape)
             found += [line, line**2]
-    return np.stack(found, axis=-1)[None, ...]
+    lines = np.stack(found, axis=-1)[None, ...]
+    lines.flags.writeable = False
+    return lines
 
 
 Pair = tuple[tuple[Array, int], tuple[Array, int]]

@@ -10,7 +10,7 @@ here grows with the grid.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -70,18 +70,20 @@ class Features:
         biases = gain * normal((count,), seed=seed, stream=(_BIASES, number), place=place)
         return cls(sight, shift, scale, limit, mixing, biases)
 
-    def limited(self, samples: Iterable[tuple[Array, Array]]) -> Features:
-        """The same, channels clipped well beyond what these samples reach, all of the training set, in blocks."""
+    def limited(self, samples: Callable[[slice], tuple[Array, Array]], blocks: Sequence[slice]) -> Features:
+        """The same, channels clipped well beyond what samples reach, all of the training set, handed out in blocks."""
         place = place_of(self.shift)
         xp = place.xp
 
-        def ends(sample: tuple[Array, Array]) -> Array:
-            channels = self.sight.channels(*sample)
+        def ends(rows: slice) -> Array:
+            channels = self.sight.channels(*samples(rows))
             channels = xp.reshape(channels, (-1, channels.shape[-1]))
             return xp.maximum(xp.max(channels, axis=0) - self.shift, self.shift - xp.min(channels, axis=0))
 
         reached = xp.zeros_like(self.shift) + _ALWAYS / _MARGIN
-        for far in concurrently(ends, samples, place=place, bytes_each=32 * _AT_ONCE * self.count):
+        points = max((rows.stop - rows.start for rows in blocks), default=0) * self.sight.domain.points
+        size = 24 * points * int(self.shift.shape[0])
+        for far in concurrently(ends, blocks, place=place, bytes_each=max(1, size)):
             reached = xp.maximum(reached, far * self.scale)
         return replace(self, limit=_MARGIN * reached)
 
@@ -126,8 +128,7 @@ class Features:
         channels = self.sight.channels(inputs, fields)
         channels -= self.shift
         channels *= self.scale
-        limit = self.rounded(self.limit)
-        channels = place_of(channels).xp.clip(self.rounded(channels), -limit, limit)
+        channels = self.rounded(place_of(channels).xp.clip(channels, -self.limit, self.limit))
         found = _local(self.sight, channels, constant=True) @ self._weights
         tanh_inplace(found[..., : self.mixing.shape[1]])
         return found

@@ -105,7 +105,7 @@ def rebuilt_stages(
         raise ValueError("its numbers are not finite")
     # What a file holds of the size of its grid comes first: a grid that is only said may be larger than all memory.
     start = _start(document["start"], tensors, place, model, layout)
-    channels = Channels(**document["channels"] | {"smoothed": _length(document["channels"]["smoothed"])})
+    channels = Channels(**document["channels"] | {"smoothed": _length(document["channels"]["smoothed"])}).checked()
     sight = _sight(document, tensors, place, layout, channels, _terms(document["terms"], terms, units))
     scene, bands = _scene(document["symmetry"], tensors, layout), Bands.of(layout.domain, channels.singles)
     chains = tuple(
