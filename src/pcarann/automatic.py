@@ -283,6 +283,8 @@ class _Contest:
         without, found = (self._judged(one) for one in pair)
         if without is None or found is None or found > _GAIN * without or not self._has_time(with_copies):
             return choice, model
+        self.verdict.error = found
+        self.verdict.reason += f"; the symmetry lowers it from {without:.3g} to {found:.3g} for one member"
         return with_copies, self._fitted(with_copies)
 
     def _has_time(self, choice: Stages) -> bool:

@@ -159,7 +159,8 @@ class Marching(Surrogate):
         """Predict the snapshots that follow X, as many as those of the fit or so many `steps`.
 
         The mean over the members' trajectories; with their standard deviation if asked. Where roll-outs leave the
-        training data, a warning says at which step, and the deviation counts what they may be wrong by from there on.
+        training data, a warning says at which step, and the deviation counts what they may be wrong by from there on;
+        no value goes beyond three times the largest one of the training or of X.
         """
         return self._predicted(X, self._rolled(steps, controls), return_std)
 
