@@ -1,6 +1,6 @@
 """Tables of stages, from made-up records."""
 
-from pcarann.benchmark.best.stage_tables import stage_changes, stages_table
+from pcarann.benchmark.best.stage_tables import far_table, stage_changes, stages_table
 
 
 def run(error, seed=0, change=None, n_train=1000, place="cpu", **others):
@@ -43,3 +43,10 @@ def test_a_change_stands_beside_the_run_on_the_same_seed_and_machine():
 
 def test_without_changes_there_is_no_table_of_them():
     assert not stage_changes([run(0.01)]).rows
+
+
+def test_roll_outs_past_the_training_are_means_over_seeds_with_their_largest_size():
+    far = [[[30.0, 0.1, 1.0], [50.0, 0.4, 1.5]], [[30.0, 0.3, 1.1], [50.0, 0.6, 1.2]]]
+    table = far_table([run(0.01), *(run(0.01, seed=i, far=one) for i, one in enumerate(far))])
+    assert table.rows == (("1000", "30", "2.00e-1", "1.1 ×", "2"), ("1000", "50", "5.00e-1", "1.5 ×", "2"))
+    assert not far_table([run(0.01)]).rows

@@ -10,7 +10,7 @@ from pcarann.benchmark.paper.configurations import PROBLEMS
 from pcarann.benchmark.records import Record, one_per_seed, places, select, times_of
 from pcarann.benchmark.text import DASH, Table, number, percent, seconds, time_headers
 
-__all__ = ["stage_changes", "stages_table"]
+__all__ = ["far_table", "stage_changes", "stages_table"]
 
 
 def stages_table(records: Sequence[Record]) -> Table:
@@ -70,6 +70,22 @@ def stage_changes(records: Sequence[Record]) -> Table:
         "given, no trials settle them; rows of Navier–Stokes have one member, beside two."
     )
     return Table("What each part of the stages contributes", note, header, tuple(rows) if len(rows) > 1 else ())
+
+
+def far_table(records: Sequence[Record]) -> Table:
+    """Roll-outs of Navier–Stokes that go on past the times of the training."""
+    runs = [run for run in select(records, kind="stages", change=None) if "far" in run]
+    rows = []
+    for size, t in sorted(
+        {(run["n_train"], far[0]) for run in runs for far in run["far"]}, key=lambda k: (-k[0], k[1])
+    ):
+        found = [far for run in one_per_seed(select(runs, n_train=size)) for far in run["far"] if far[0] == t]
+        errors, sizes = [far[1] for far in found], [far[2] for far in found]
+        rows.append((str(size), f"{t:g}", number(fmean(errors)), f"{max(sizes):.3g} ×", str(len(found))))
+    note = (
+        "The training ends at t = 20. Sizes are norms of roll-outs beside those of the truth, the largest over seeds."
+    )
+    return Table("Stages, Navier–Stokes rolled out further", note, ("N", "t", "Error", "Size", "Seeds"), tuple(rows))
 
 
 def _bands(runs: Sequence[Record]) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from statistics import fmean
 
 from pcarann.benchmark.best.models import ABLATIONS, ADAPTED, best_model, estimator_of
 from pcarann.benchmark.best.noise import OTHERS
-from pcarann.benchmark.best.stage_tables import stage_changes, stages_table
+from pcarann.benchmark.best.stage_tables import far_table, stage_changes, stages_table
 from pcarann.benchmark.paper.configurations import BASELINES, PROBLEMS, SYMMETRIC, VARIANTS, Problem, Result
 from pcarann.benchmark.records import (
     Record,
@@ -83,7 +83,7 @@ class _Entry:
 
 def all_best_tables(records: Sequence[Record]) -> list[Table]:
     """Every table of the best models that has a row."""
-    makers = [past_the_paper, stages_table, stage_changes, ablations, learning_curves, noise]
+    makers = [past_the_paper, stages_table, far_table, stage_changes, ablations, learning_curves, noise]
     makers += [best_adaptation] if select(records, kind="best_adaptation") else []
     return [table for table in (make(records) for make in makers) if table.rows]
 
