@@ -3,6 +3,7 @@
     python benchmarks/auto.py                              everything, on the CPU
     python benchmarks/auto.py --cases lorenz96             one data set
     python benchmarks/auto.py --methods kernel refined     without the recipe
+    python benchmarks/auto.py --methods auto --keep        the recipe anew, beside what is recorded of the others
     python benchmarks/auto.py --quick                      the machinery in seconds; the numbers mean nothing
 
 The opponent is PCA and Matérn-5/2 kernel ridge that loses nothing to the PCAs (`COMPONENTS`), with length, ridge and
@@ -128,20 +129,22 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     options = _options(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
     record = {"kind": "auto", "quick": options.quick, "budget": options.budget, "machine": machine_facts(None)}
-    record["cases"] = {}
+    before = json.loads((options.output / "auto.json").read_text())["cases"] if options.keep else {}
+    record["cases"] = dict(before)
     table: Path = options.output / "auto.md"
     for name in options.cases:
-        record["cases"][name] = _case_record(name, options)
+        record["cases"][name] = _case_record(name, options, before.get(name, {}).get("methods", {}))
         _write(options.output / "auto.json", json.dumps(record, indent=1) + "\n")
         _write(table, _report(record))
     return table
 
 
-def _case_record(name: str, options: argparse.Namespace) -> Record:
+def _case_record(name: str, options: argparse.Namespace, kept: dict[str, Record]) -> Record:
     case = CASES[name].quick() if options.quick else CASES[name]
     train, test = case.load(options.seed)
     shapes = {"inputs": train.inputs.shape[1:], "outputs": train.outputs.shape[1:]}
-    record: Record = {"n_train": case.n_train, "n_test": case.n_test, **shapes, "seed": options.seed, "methods": {}}
+    record: Record = {"n_train": case.n_train, "n_test": case.n_test, **shapes, "seed": options.seed}
+    record["methods"] = dict(kept)
     for method in options.methods:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="n_components=")  # the default number is above some ranks
@@ -271,6 +274,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="few samples and settings")
     parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES), metavar="CASE")
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS), metavar="METHOD")
+    parser.add_argument("--keep", action="store_true", help="what was recorded of other methods and cases stays")
     parser.add_argument("--budget", type=float, help="seconds given to the recipe (60, quick: 2)")
     parser.add_argument("--seed", type=int, default=DATA_SEED, help=f"of the data ({DATA_SEED})")
     parser.add_argument("-o", "--output", type=Path, default=Path("results/auto"))

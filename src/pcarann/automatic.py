@@ -39,8 +39,9 @@ _FIRST, _LOOKED_AT = 8, (64, 32, 16)  # samples of the first fit, which is timed
 _FEATURES = (24, 60)  # of both
 _LOOK_SHARE = 0.15  # of the budget
 _HOPELESS = 5.0  # times the error of a kernel on the latents, for the same few samples
-_SHARES = ((0.5, 0.6), (1.5, 0.45), (math.inf, 0.3))  # errors in units of that kernel's; of the time left, for stages
-_LEADING, _LATENT_SHARE = 0.6, 0.5  # errors in the same units; of the time left then, for the latent search
+_SHARES = ((0.6, 0.55), (1.5, 0.45), (math.inf, 0.3))  # errors in units of that kernel's; of the time left, for stages
+_LEADING = 0.6  # errors in the same units: the latent search is then a short one, and most of the time is kept
+_QUICK_LATENT, _BEHIND, _LATENT_SHARE = 0.12, 3.0, 0.35  # of the budget; times the error of stages; of the time left
 _GROWN = 3  # fits of larger and larger stages
 _WORTH = 1.5  # times the seconds of the last one, which a larger one must be foreseen to take
 _MORE = 1.25  # times the error of a fit to fewer samples, judged on others: a fit to more may still be taken
@@ -122,14 +123,10 @@ class _Contest:
     def run(self) -> PCARaNN | Staged:
         """The winner: stages are fitted, a latent model is not."""
         stages = self._stages()
-        self.tick("latent models")
-        share = _LATENT_SHARE if stages is not None and self.leading else 1.0
-        budget = max(share * self.left, 0.01 * self.verdict.budget)
-        latent: PCARaNN
-        latent, report = searched(
-            PCARaNN, *self.fields, budget=budget, symmetry=self.symmetry, fixed=self.fixed, tick=self.tick
-        )
-        self.verdict.latent = report
+        leading = stages is not None and self.leading
+        latent, report = self._latent(_QUICK_LATENT * self.verdict.budget if leading else self.left)
+        if leading and stages is not None and not _BEHIND * _own_error(stages[1]) < report.error < math.inf:
+            latent, report = self._latent(_LATENT_SHARE * self.left)
         if stages is None:
             self.verdict.error, self.verdict.reason = report.error, "no stages were fitted to all samples"
             return latent
@@ -138,6 +135,16 @@ class _Contest:
             return latent
         self.judge.start_seconds = _seconds_of(report)
         return self._bettered(choice, model, latent)
+
+    def _latent(self, budget: float) -> tuple[PCARaNN, AutoReport]:
+        """The latent search within so many seconds."""
+        self.tick("latent models")
+        budget = max(min(budget, self.left), 0.01 * self.verdict.budget)
+        model, report = searched(
+            PCARaNN, *self.fields, budget=budget, symmetry=self.symmetry, fixed=self.fixed, tick=self.tick
+        )
+        self.verdict.latent = report
+        return model, report
 
     def _stages(self) -> tuple[Stages, Staged] | None:
         """Stages fitted to all samples, as large as the time allows; None where they are not worth it."""
@@ -156,7 +163,7 @@ class _Contest:
         end = time.perf_counter() + self.share * self.left
         larger = Stages().fewer(self.samples)
         found: tuple[Stages, Staged] | None = None
-        for _ in range(_GROWN):
+        for _ in range(1 if self.leading else _GROWN):
             least = 0.0 if found is None else _WORTH * self.judge.foreseen(found[0], self.samples)
             seconds = [self.judge.foreseen(one, self.samples) for one in larger]
             fits = [i for i, each in enumerate(seconds) if least <= each <= end - time.perf_counter()]
@@ -232,7 +239,8 @@ class _Contest:
             on = f"both on the same {len(self.held)} samples held out"
         if won := own < rival:
             self.verdict.winner, self.verdict.error = "stages", own
-            self.verdict.reason = f"error {own:.3g} against {rival:.3g} of a latent model, {on}"
+            against = f"{rival:.3g} of a latent model, {on}" if rival < math.inf else "none that was judged in time"
+            self.verdict.reason = f"error {own:.3g} against {against}"
         else:
             self.verdict.error, self.verdict.reason = rival, f"error {rival:.3g} against {own:.3g} of stages, {on}"
         return won
@@ -241,17 +249,26 @@ class _Contest:
         """Dearer stages, one change at a time, each kept where it lowers the error."""
         if self.symmetry is not None:
             choice, model = self._offer_symmetry(self.symmetry, choice, model)
-        for larger in self._larger(choice), [replace(choice, model=latent)]:
-            dearer = next((one for one in larger if self._has_time(one)), None)
-            if dearer is None:
-                self._leave_out(larger[-1:])
-                continue
-            other = self._fitted(dearer)
-            if _own_error(other) < _GAIN * _own_error(model):
-                choice, model = dearer, other
-                self.verdict.error = _own_error(other)
-                self.verdict.reason += f"; then {dearer.name}, whose own samples held out say {_own_error(other):.3g}"
-        return model
+        for _ in range(_GROWN):  # seconds are foreseen better after each
+            found = self._dearer(self._larger(choice), choice, model)
+            if found is None:
+                break
+            choice, model = found
+        found = self._dearer([replace(choice, model=latent)], choice, model)
+        return model if found is None else found[1]
+
+    def _dearer(self, larger: Sequence[Stages], choice: Stages, model: Staged) -> tuple[Stages, Staged] | None:
+        """The first of these for which there is time, where it lowers the error."""
+        dearer = next((one for one in larger if self._has_time(one)), None)
+        if dearer is None:
+            self._leave_out(larger[-1:])
+            return None
+        other = self._fitted(dearer)
+        if not _own_error(other) < _GAIN * _own_error(model):
+            return None
+        self.verdict.error = _own_error(other)
+        self.verdict.reason += f"; then {dearer.name}, whose own samples held out say {_own_error(other):.3g}"
+        return dearer, other
 
     def _larger(self, choice: Stages) -> list[Stages]:
         """Larger settings, the largest first."""

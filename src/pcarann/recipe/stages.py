@@ -2,7 +2,7 @@
 
 Operations of a fit to n samples of P points, with F columns of features, B bands, S stages, K members, g copies:
 
-    a stage       n P F (300 + 4 F) + r B F³ · 4/3     features and sums; solving for r ridges
+    a stage       n P (60 + F) (300 + F) + r B F³ · 4/3     fields, features and sums; solving for r ridges
     a fit         S stages of 0.8 n samples and 8 ridges, which chooses; K S stages of g n samples and one ridge
     settling      two stages of few samples, features and ridges for each trial of ends and channels
 
@@ -37,13 +37,14 @@ _TRIED = (2, 200, 48, 5)  # stages, samples, features and ridges of a trial of e
 _TRIALS, _FEW_TRIALS = 11, 2  # of channels and ends, and of ends alone
 _CHANNELS = 30  # columns beside the random features, about
 _BANDS, _MOST_BANDS = 30, 400  # on a line, four times as many on each further axis
+_FIELDS = 60  # columns of features that cost as much as the fields which they are made of
 _SEEN = 300  # operations for a feature at a point: its mixture, tanh, harmonics
 _OVERHEAD = 5e7  # operations of a stage that do not grow: Python, threads, memory
 _LOOKED_AT = 4  # samples, and elements, by which a symmetry is recognised
 _EQUAL = 0.2  # of the error: without a part of it that is as small, 2 % less would be left
 _FEWEST = 32  # samples that stages are fitted to, where there are as many
 _FEWER: tuple[tuple[float, int, float, int], ...] = (
-    (0.5, 2, 1.0, 8),
+    (1.0, 1, 1.0, 8),
     (0.5, 1, 1.0, 8),
     (0.5, 1, 0.7, 8),
     (0.5, 1, 0.5, 8),
@@ -205,7 +206,7 @@ class StagesJudge:
 
     def _stage(self, rows: float, F: int, ridges: int) -> float:
         solving = ridges * self.bands * float(F) ** 3 * 4 / 3
-        return _OVERHEAD + rows * self.points * F * (_SEEN + 4 * F) + solving
+        return _OVERHEAD + rows * self.points * (_FIELDS + F) * (_SEEN + F) + solving
 
 
 def relative_errors(found: Array, truth: Array) -> np.ndarray[Any, Any]:
