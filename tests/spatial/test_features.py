@@ -1,5 +1,7 @@
 """Random features of points and their surroundings."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -119,11 +121,13 @@ def test_libraries_agree(library, families):
     assert np.allclose(to_host(there(library(a), library(u))), expected, rtol=0, atol=1e-10)
 
 
-def test_channels_are_clipped_at_twice_what_the_training_samples_reach_and_never_within_4_spreads():
-    features = drawn()
+def test_channels_are_clipped_beyond_what_the_training_samples_reach_and_never_within_4_spreads():
+    features = replace(drawn(), scale=drawn().scale * np.array([1, 0.1, 1, 4, 1, 10, 1]))
     limited = features.limited(lambda rows: (A[rows], U[rows]), [slice(0, 17), slice(17, 30)])
     seen = (features.sight.channels(A, U) - features.shift) * features.scale
-    assert np.allclose(limited.limit, np.maximum(4.0, 2 * np.abs(seen).max(axis=(0, 1))), rtol=1e-12)
+    reach = np.abs(seen).max(axis=(0, 1))
+    assert reach.min() < 2 < 12 / 1.1 < reach.max()
+    assert np.allclose(limited.limit, np.maximum(np.maximum(4.0, 1.1 * reach), np.minimum(2 * reach, 12.0)), rtol=1e-12)
     assert np.array_equal(limited(A, U), features(A, U))
     far, farther = (limited(factor * A, factor * U)[..., 40:-1] for factor in (1e3, 1e6))
     assert np.abs(farther).max() <= limited.limit.max()

@@ -24,7 +24,7 @@ __all__ = ["Features"]
 _WIDTHS = (1.5, 3.0)
 _AT_ONCE = 1 << 14  # points of samples on a CPU
 _ALWAYS = 4.0  # spreads that are never clipped
-_MARGIN = 2.0  # times what the training samples reach: others reach a little further
+_MARGIN, _FAR, _LEAST_MARGIN = 2.0, 12.0, 1.1  # times what training samples reach; spreads up to which, and beyond
 _NOTHING = 1e-12  # of a mean, or of a spread of 1: what is left of a constant by rounding
 _WEIGHTS, _CHOSEN, _BIASES = -22, -23, -24
 
@@ -71,7 +71,10 @@ class Features:
         return cls(sight, shift, scale, limit, mixing, biases)
 
     def limited(self, samples: Callable[[slice], tuple[Array, Array]], blocks: Sequence[slice]) -> Features:
-        """The same, channels clipped well beyond what samples reach, all of the training set, handed out in blocks."""
+        """The same, channels clipped beyond what samples reach, all of the training set, handed out in blocks.
+
+        Others reach a little further, and a flow goes on. Where tails are heavy, features far out are extrapolations.
+        """
         place = place_of(self.shift)
         xp = place.xp
 
@@ -80,12 +83,13 @@ class Features:
             channels = xp.reshape(channels, (-1, channels.shape[-1]))
             return xp.maximum(xp.max(channels, axis=0) - self.shift, self.shift - xp.min(channels, axis=0))
 
-        reached = xp.zeros_like(self.shift) + _ALWAYS / _MARGIN
+        reached = xp.zeros_like(self.shift)
         points = max((rows.stop - rows.start for rows in blocks), default=0) * self.sight.domain.points
         size = 24 * points * int(self.shift.shape[0])
         for far in concurrently(ends, blocks, place=place, bytes_each=max(1, size)):
             reached = xp.maximum(reached, far * self.scale)
-        return replace(self, limit=_MARGIN * reached)
+        limit = xp.maximum(_LEAST_MARGIN * reached, xp.clip(_MARGIN * reached, max=_FAR))
+        return replace(self, limit=xp.clip(limit, min=_ALWAYS))
 
     @property
     def count(self) -> int:
