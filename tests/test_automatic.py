@@ -50,7 +50,9 @@ def test_stages_win_where_the_response_is_local(local):
 def test_the_report_says_what_was_tried_on_both_sides_and_why(local):
     report, text = local.auto_report_, str(local.auto_report_)
     assert report.winner == "stages"
-    assert text.startswith(f"Stages: error {report.error:.3g} against ")
+    assert text.startswith("Stages: error ")
+    assert f"{report.error:.3g}" in text.splitlines()[0]
+    assert report.error == local.stages_.steps[-1].error
     assert "Stages that were tried:" in text
     assert "a first look, a kernel on their latents has" in text
     assert "Latent models:" in text

@@ -29,3 +29,8 @@ def test_an_estimator_that_knows_no_trajectories_is_refused(model):
         check_step(model)
     step = LinearStep()
     assert check_step(step) is step
+
+
+def test_a_class_in_the_place_of_an_estimator_is_refused():
+    with pytest.raises(ValueError, match=r"got the class PCARaNN: write PCARaNN\(\)\."):
+        check_step(PCARaNN)

@@ -58,6 +58,8 @@ def looks(state: Any) -> bool:
 def check_step(model: Any) -> Any:
     """The estimator, or a refusal where it cannot be a step: pairs of a trajectory must be said to belong together."""
     fit = getattr(model, "fit", None)
+    if isinstance(model, type):
+        raise ValueError(f"model must be an estimator, got the class {model.__name__}: write {model.__name__}().")
     if fit is None or "together" not in inspect.signature(fit).parameters:
         raise ValueError(
             f"model must be a surrogate of this library, such as PCARaNN() or Staged(), got {type(model).__name__}: "

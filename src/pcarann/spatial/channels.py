@@ -65,10 +65,11 @@ class Channels:
         smoothed = self.smoothed is None or (isinstance(self.smoothed, Real) and float(self.smoothed) > 0)
         whole = isinstance(self.singles, Integral) and self.singles >= 0
         gain = isinstance(self.gain, Real) and self.gain > 0
-        if not (smoothed and whole and gain and self.reach in (0, 1, 2) and isinstance(self.single, bool)):
+        told = all(isinstance(one, bool | np.bool_) for one in (self.products, self.single))
+        if not (smoothed and whole and gain and told and self.reach in (0, 1, 2)):
             raise ValueError(
-                "Channels wants smoothed None or positive, reach 0, 1 or 2, singles a whole number of at least 0, a "
-                f"positive gain and single True or False, got {self!r}."
+                "Channels wants products and single True or False, smoothed None or positive, reach 0, 1 or 2, singles "
+                f"a whole number of at least 0 and a positive gain, got {self!r}."
             )
         return self
 
