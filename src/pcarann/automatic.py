@@ -250,14 +250,14 @@ class _Contest:
         if self.symmetry is not None:
             choice, model = self._offer_symmetry(self.symmetry, choice, model)
         for _ in range(_GROWN):  # seconds are foreseen better after each
-            found = self._dearer(self._larger(choice), choice, model)
+            found = self._dearer(self._larger(choice), model)
             if found is None:
                 break
             choice, model = found
-        found = self._dearer([replace(choice, model=latent)], choice, model)
+        found = self._dearer([replace(choice, model=latent)], model)
         return model if found is None else found[1]
 
-    def _dearer(self, larger: Sequence[Stages], choice: Stages, model: Staged) -> tuple[Stages, Staged] | None:
+    def _dearer(self, larger: Sequence[Stages], model: Staged) -> tuple[Stages, Staged] | None:
         """The first of these for which there is time, where it lowers the error."""
         dearer = next((one for one in larger if self._has_time(one)), None)
         if dearer is None:
