@@ -25,7 +25,7 @@ from pcarann.options import Grid
 from pcarann.spatial.chain import relative_error
 from pcarann.spatial.channels import Channels
 from pcarann.spatial.ends import given_ends, possible_ends
-from pcarann.spatial.fitted import FittedStages
+from pcarann.spatial.fitted import FittedStages, range_of
 from pcarann.spatial.fitting import Grown, Wanted, fit_stages, held_out, judge_of_chains
 from pcarann.spatial.layout import Layout
 from pcarann.spatial.report import StagesReport
@@ -157,10 +157,11 @@ class Staged(Surrogate):
             layout = Layout.of(input_grid, output_grid, options.axes)
             layouts = _ends(layout, options.boundary, options.axes, inputs, outputs)
             scene = self._scene(layout, seed)
-            ends = tuple(float(end(inputs)) for end in (place.xp.min, place.xp.max))
+            every = inputs
             inputs, outputs, together = self._some(inputs, outputs, seed, together)
             start, begun = self._start(inputs, outputs, scene(layout), seed, together)
             units = _units(inputs, outputs, start.evolves)
+            known = range_of(layout, every, units.inputs)
             order, held = held_out(int(inputs.shape[0]), seed, together)
             given = taken(inputs, order) / units.inputs
             fields = start.inside(units, given) if begun is None else taken(begun, order) / units.outputs
@@ -181,8 +182,7 @@ class Staged(Surrogate):
             begun = relative_error(*(part[-held:, :] for part in samples[1:])) if judged is None else judged(grown.none)
             record = _record(grown, samples, start, units, (begun, 0 if judged else held))
             place.wait()
-            inside = (ends[0] / units.inputs, ends[1] / units.inputs)
-            self._fitted = replace(record, value_range=inside, seconds={"total": perf_counter() - began})
+            self._fitted = replace(record, value_range=known, seconds={"total": perf_counter() - began})
             self.__dict__.pop("auto_report_", None)
         return self
 
@@ -329,7 +329,7 @@ def _record(grown: Grown, samples: Triple, start: Start, units: Units, judged: t
         grown.chains,
         units,
         float(xp.sqrt(xp.mean(sample_sizes(samples.outputs) ** 2))),
-        (0.0, 0.0),  # that of all samples is known to the caller
+        ((), ()),  # that of all samples is known to the caller
         int(samples.inputs.shape[0]),
         grown.report(start.name, *judged),
         {},

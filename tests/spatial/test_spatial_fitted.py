@@ -27,7 +27,7 @@ def test_units_are_powers_of_two_that_leave_sizes_of_about_1(fitted):
         assert 1 <= np.sqrt(np.mean(fields**2)) / unit < 2
     assert fitted.output_size == pytest.approx(np.sqrt(np.mean(U[:60] ** 2)) / fitted.units.outputs)
     assert np.array_equal(fitted.handed(fitted.outputs(U)), U)
-    assert np.allclose(np.multiply(fitted.value_range, fitted.units.inputs), (A[:60].min(), A[:60].max()))
+    assert np.allclose(np.multiply(fitted.value_range, fitted.units.inputs), [[A[:60].min()], [A[:60].max()]])
 
 
 def test_mean_and_deviation_are_those_of_the_members(fitted):
@@ -59,6 +59,16 @@ def test_inputs_outside_the_range_are_counted(fitted):
     assert fitted.warning(outside).startswith("2 of 10 inputs have values outside the range of the training data, ")
     outside[3, 5], outside[4, :2] = high + 0.09 * (high - low), low
     assert fitted.warning(outside) is None
+
+
+def test_every_component_has_a_range_of_its_own():
+    inputs = np.stack([A[:60], 1e6 + 100 * A[:60]], axis=1)
+    fitted = Staged(**SMALL, n_members=1).fit(inputs, U[:60]).fitted_
+    assert fitted.warning(inputs.reshape(60, -1)) is None
+    outside = inputs[:5].copy()
+    outside[2, 1] -= 5000  # far inside what the two components span together
+    assert fitted.warning(outside.reshape(5, -1)).startswith("1 of 5 inputs have values outside the range of the train")
+    assert " of component 1, 9" in fitted.warning(outside.reshape(5, -1))
 
 
 def test_a_record_without_stages_predicts_its_start(fitted):

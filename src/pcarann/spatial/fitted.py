@@ -6,7 +6,9 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from pcarann.backend.arrays import Array, Place, cuts, place_of
+import numpy as np
+
+from pcarann.backend.arrays import Array, Place, cuts, place_of, to_host
 from pcarann.latent.units import Units
 from pcarann.spatial.bands import Sums
 from pcarann.spatial.chain import Chain
@@ -18,11 +20,14 @@ from pcarann.spatial.terms import Terms
 from pcarann.uncertainty.bands import Block
 from pcarann.uncertainty.conformal import Calibration
 
-__all__ = ["FittedStages"]
+__all__ = ["FittedStages", "Range", "range_of"]
 
 _AT_A_TIME = 1 << 25  # values of all members' fields on a CPU
 _DRAWN = 2.0  # degrees of freedom that the mean of a field counts for
 _BEYOND = 0.1  # of the range of the training data, beside it
+
+Range = tuple[tuple[float, ...], tuple[float, ...]]
+"""Least and largest value of every component"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +39,7 @@ class FittedStages:
     units: Units
     output_size: float
     """Root mean square of the output values of the training set, in the units inside"""
-    value_range: tuple[float, float]
+    value_range: Range
     """Of the inputs of the training set, in the units inside"""
     samples: int
     report: StagesReport
@@ -125,16 +130,19 @@ class FittedStages:
     def warning(self, inputs: Array) -> str | None:
         """What to say of inputs, in the user's units, that leave the range of the training data."""
         xp = self.place.xp
-        low, high = self.value_range
+        given = self.layout.inputs(inputs / self.units.inputs)
+        low, high = (self.place.put(np.asarray(end)) for end in self.value_range)
         margin = _BEYOND * (high - low)
-        given = inputs / self.units.inputs
         outside = (given < low - margin) | (given > high + margin)
-        count = int(xp.sum(xp.astype(xp.any(outside, axis=1), xp.int64)))
+        count = int(xp.sum(xp.astype(xp.any(outside, axis=tuple(range(1, outside.ndim))), xp.int64)))
         if not count:
             return None
+        component = int(xp.argmax(xp.astype(xp.any(outside, axis=tuple(range(outside.ndim - 1))), xp.int64)))
+        ends = [float(end[component]) * self.units.inputs for end in (low, high)]
+        which = f" of component {component}" if len(self.value_range[0]) > 1 else ""
         return (
-            f"{count} of {int(inputs.shape[0])} inputs have values outside the range of the training data, "
-            f"{low * self.units.inputs:.4g} to {high * self.units.inputs:.4g}: do not trust their predictions."
+            f"{count} of {int(inputs.shape[0])} inputs have values outside the range of the training data{which}, "
+            f"{ends[0]:.4g} to {ends[1]:.4g}: do not trust their predictions."
         )
 
     def adapted(self, inputs: Array, outputs: Array, forgetting: float) -> FittedStages:
@@ -152,3 +160,12 @@ class FittedStages:
 
     def _started(self, inputs: Array) -> Array:
         return self.outputs(self.start(inputs))
+
+
+def range_of(layout: Layout, inputs: Array, unit: float) -> Range:
+    """The range of (samples, values) inputs, component by component, in such a unit."""
+    xp = place_of(inputs).xp
+    fields = layout.inputs(inputs)
+    others = tuple(range(fields.ndim - 1))
+    low, high = (tuple((to_host(end(fields, axis=others)) / unit).tolist()) for end in (xp.min, xp.max))
+    return low, high

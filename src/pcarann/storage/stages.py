@@ -24,7 +24,7 @@ from pcarann.spatial.chain import Chain, Step
 from pcarann.spatial.channels import Channels, Sight
 from pcarann.spatial.choice import Settled, Trial
 from pcarann.spatial.features import Features
-from pcarann.spatial.fitted import FittedStages
+from pcarann.spatial.fitted import FittedStages, Range
 from pcarann.spatial.layout import Layout
 from pcarann.spatial.report import StagesReport
 from pcarann.spatial.stage import Scene, Stage
@@ -100,7 +100,8 @@ def rebuilt_stages(
     """Return the record that a document describes; `model` is what stages start from, where that is one."""
     layout = _layout(document["layout"])
     units = Units(**{name: float(unit) for name, unit in document["units"].items()})
-    numbers = [units.inputs, units.outputs, document["output_size"], *document["value_range"]]
+    ends = [[one] if isinstance(one, float | int) else one for one in document["value_range"]]
+    numbers = [units.inputs, units.outputs, document["output_size"], *(number for end in ends for number in end)]
     if not np.isfinite(np.asarray(numbers, dtype=float)).all() or min(units.inputs, units.outputs) <= 0:
         raise ValueError("its numbers are not finite")
     # What a file holds of the size of its grid comes first: a grid that is only said may be larger than all memory.
@@ -124,7 +125,7 @@ def rebuilt_stages(
         chains,
         units,
         float(document["output_size"]),
-        (float(document["value_range"][0]), float(document["value_range"][1])),
+        _range(ends, layout.n_inputs),
         int(document["samples"]),
         _reported(document["report"], Settled(layout, channels)),
         {str(name): float(part) for name, part in document["seconds"].items()},
@@ -155,6 +156,14 @@ def rebuilt_parameters(document: Document, fitted: FittedStages) -> dict[str, An
 def _tupled(grid: Grid) -> Grid:
     """A grid as it was, lists being tuples."""
     return replace(grid, **{name: tuple(part) if isinstance(part, list) else part for name, part in vars(grid).items()})
+
+
+def _range(ends: Any, components: int) -> Range:
+    """Of every component; files of old say one for all."""
+    low, high = (tuple(float(one) for one in end) for end in ends)
+    if {len(low), len(high)} - {1, components}:
+        raise ValueError("its range is not that of its inputs")
+    return low * (components // len(low)), high * (components // len(high))
 
 
 def _layout(described: dict[str, Any]) -> Layout:
