@@ -25,6 +25,7 @@ LAYERS = {
     "symmetry": ("symmetry",),
     "ensemble": ("ensemble",),
     "uncertainty": ("uncertainty",),
+    "containers": ("containers",),
     "space": ("spatial",),
     "a fit": ("options", "settings", "fitted", "attributes", "fitting", "recipe", "storage"),
     "surrogates": ("surrogate", "operator", "staged", "automatic", "marching", "loading", "pcarann"),

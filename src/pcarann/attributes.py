@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pcarann.backend.locking import writing
+from pcarann.containers.coding import InputCode
 from pcarann.ensemble.maps import KernelMap, RandomMap
 from pcarann.ensemble.mean_and_spread import Ensemble
 from pcarann.features.refine import Refinement
@@ -95,7 +96,9 @@ class FittedAttributes:
         """What of an input counts, by latent, channel and point; print it, or `draw` it."""
         fitted = self._found("sensitivity_")
         pca, weighting = fitted.ensemble.input_pca, fitted.feature_map.weighting
-        return Sensitivity.of(pca, weighting, fitted.training_x, channels=fitted.channels)
+        code = None if fitted.packing is None else fitted.packing.input_code
+        parts = code.named if isinstance(code, InputCode) else None
+        return Sensitivity.of(pca, weighting, fitted.training_x, channels=fitted.channels, parts=parts)
 
     @property
     def refinement_(self) -> Refinement | None:

@@ -15,11 +15,14 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pcarann.backend.arrays import Array, taken
 from pcarann.backend.progress import progress
+from pcarann.containers.packing import Packed, Packing, packed
 from pcarann.fitting import checked_pairs
+from pcarann.mesh import Mesh
 from pcarann.operator import PCARaNN
 from pcarann.options import Grid
 from pcarann.recipe.choice import KEPT_ENERGY
@@ -28,6 +31,7 @@ from pcarann.recipe.report import AutoReport, Trial
 from pcarann.recipe.search import FEWEST_TO_CHOOSE, searched
 from pcarann.recipe.stages import Stages, StagesJudge, relative_errors
 from pcarann.recipe.verdict import AutoVerdict
+from pcarann.settings import packed_options
 from pcarann.staged import Staged
 from pcarann.symmetry.generators import Symmetry
 from pcarann.validation import check_kind, check_number, check_seed
@@ -54,10 +58,11 @@ _CAREFUL = 0.9  # of the time left, that a fit may be foreseen to take
 
 
 def auto(
-    X: Array,
-    y: Array,
+    X: Any,
+    y: Any,
     *,
     budget: float = 60.0,
+    mesh: Any = None,
     symmetry: Symmetry | None = None,
     random_state: Any = 0,
     device: str | None = None,
@@ -67,24 +72,31 @@ def auto(
 
     Latent models are searched (`PCARaNN.auto`), and stages that see space (`Staged`) are tried where inputs and outputs
     share axes; whichever has the lower error on samples held out comes back. `auto_report_` says what was tried on both
-    sides, and why the winner won: print it. A `symmetry` that is offered is used only where it lowers the error.
+    sides, and why the winner won: print it. A `symmetry` that is offered is used only where it lowers the error. Fields
+    on a `mesh` are seen there, and weighed by its quadrature.
     """
     check_number(budget, "budget", above=0.0)
     check_kind(symmetry, "symmetry", Symmetry)
     begun = time.perf_counter()
     fixed = {"random_state": check_seed(random_state), "device": device}
+    mesh = None if mesh is None else Mesh.of(mesh)
+    pairs = [partial(packed, X, y, mesh=mesh, in_space=space, device=device) for space in (False, True)]
+    latent = pairs[0](seed=fixed["random_state"])
     with progress(verbose) as tick:
         contest = _Contest(
-            (X, y), begun=begun, budget=budget, symmetry=symmetry, fixed=fixed, tick=lambda name: tick(name, 0, None)
+            latent, begun=begun, budget=budget, symmetry=symmetry, fixed=fixed, tick=lambda name: tick(name, 0, None)
         )
+        if latent.packing is not None:
+            contest.stack(pairs[1])
         model = contest.run()
         verdict = contest.verdict
         if isinstance(model, Staged):
             verdict.chosen = str(model.stages_)
+            model.fitted_ = replace(model.fitted_, packing=contest.packing)
         else:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message="n_components=.* was asked for")
-                model.fit(X, y)
+                model.set_params(**({} if mesh is None else {"fields__mesh": mesh})).fit(X, y)
     model.verbose = verbose
     verdict.seconds = time.perf_counter() - begun
     model.auto_report_ = verdict
@@ -96,7 +108,7 @@ class _Contest:
 
     def __init__(
         self,
-        fields: tuple[Array, Array],
+        latent: Packed,
         *,
         begun: float,
         budget: float,
@@ -104,8 +116,11 @@ class _Contest:
         fixed: dict[str, Any],
         tick: Callable[[str], None],
     ):
-        self.fields, self.end, self.symmetry, self.fixed, self.tick = fields, begun + budget, symmetry, fixed, tick
-        inputs, outputs, self.grids, _ = checked_pairs(*fields, fixed["device"], least=FEWEST_TO_CHOOSE)
+        self.latent, self.end, self.symmetry, self.fixed, self.tick = latent, begun + budget, symmetry, fixed, tick
+        self.fields: tuple[Array, Array] | str = (latent.X, latent.y)
+        """Of the stages, or why there are none"""
+        self.packing: Packing | None = None
+        inputs, outputs, self.grids, _ = checked_pairs(*self.fields, fixed["device"], least=FEWEST_TO_CHOOSE)
         self.pair = inputs, outputs
         self.samples = int(inputs.shape[0])
         self.inner, held = split_into_folds(self.samples, fixed["random_state"])[0]
@@ -114,6 +129,22 @@ class _Contest:
         self.held = [sorted(held)[i] for i in self.positions]
         self.verdict = AutoVerdict(AutoReport(), budget=budget)
         self.share, self.leading = _SHARES[-1][1], False
+
+    def stack(self, packing: Callable[[], Packed]) -> None:
+        """Let stages have the parts of inputs and outputs on one grid, or say why that cannot be."""
+        try:
+            found = packing()
+        except ValueError as refused:
+            self.fields = str(refused)
+            return
+        self.fields, self.packing = (found.X, found.y), found.packing
+        inputs, outputs, self.grids, _ = checked_pairs(*self.fields, self.fixed["device"], least=FEWEST_TO_CHOOSE)
+        self.pair = inputs, outputs
+
+    @property
+    def mesh(self) -> Mesh | None:
+        """Where stages see"""
+        return None if self.packing is None else self.packing.mesh
 
     @property
     def left(self) -> float:
@@ -141,15 +172,27 @@ class _Contest:
         self.tick("latent models")
         budget = max(min(budget, self.left), 0.01 * self.verdict.budget)
         model, report = searched(
-            PCARaNN, *self.fields, budget=budget, symmetry=self.symmetry, fixed=self.fixed, tick=self.tick
+            PCARaNN,
+            self.latent.X,
+            self.latent.y,
+            budget=budget,
+            symmetry=self.symmetry,
+            fixed=self.fixed | packed_options(self.latent),
+            tick=self.tick,
+            smooth=self.latent.is_plain,
         )
         self.verdict.latent = report
         return model, report
 
     def _stages(self) -> tuple[Stages, Staged] | None:
         """Stages fitted to all samples, as large as the time allows; None where they are not worth it."""
+        if isinstance(self.fields, str):
+            self.verdict.left_out.append(("all", self.fields))
+            return None
         try:
-            self.judge = StagesJudge(Staged, self.pair, self.grids, symmetry=self.symmetry, fixed=self.fixed)
+            self.judge = StagesJudge(
+                Staged, self.pair, self.grids, symmetry=self.symmetry, fixed=self.fixed, mesh=self.mesh
+            )
         except ValueError as nothing_shared:
             self.verdict.left_out.append(("all", str(nothing_shared)))
             return None
@@ -216,6 +259,7 @@ class _Contest:
     def _fitted(self, choice: Stages) -> Staged:
         """Stages fitted to all samples."""
         self.tick(f"stages: {choice.name}")
+        assert not isinstance(self.fields, str)
         model: Staged = self.judge.fitted(choice, self.fields)
         self.verdict.stages.append(Trial(choice.name, _own_error(model), model.fit_seconds_["total"]))
         return model
@@ -254,6 +298,8 @@ class _Contest:
             if found is None:
                 break
             choice, model = found
+        if not self.latent.is_plain:  # a model of latents of parts knows no stacked fields
+            return model
         found = self._dearer([replace(choice, model=latent)], model)
         return model if found is None else found[1]
 

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from pcarann.backend.arrays import Array, Place, cuts
+from pcarann.containers.coding import InputCode
+from pcarann.containers.packing import Packing
 from pcarann.ensemble.adaptation import Adaptation, Rows, batch_refit
 from pcarann.ensemble.maps import KernelMap, RandomMap
 from pcarann.ensemble.mean_and_spread import Ensemble, padded
@@ -25,7 +27,7 @@ from pcarann.options import Adapt
 from pcarann.uncertainty.conformal import Calibration
 from pcarann.uncertainty.extrapolation import Edge, Outside
 from pcarann.uncertainty.fit_report import FitReport
-from pcarann.uncertainty.novelty import LEVEL, Novelty, NoveltyTest, Sight, Values
+from pcarann.uncertainty.novelty import LEVEL, Names, Novelty, NoveltyTest, Sight, Values
 from pcarann.uncertainty.view import View
 from pcarann.validation import check_fields, column_names
 
@@ -100,6 +102,8 @@ class Fitted:
     """Elements of the group whose copies were fitted"""
     channels: bool = False
     """Whether the first axis of an input counts channels"""
+    packing: Packing | None = None
+    """What inputs and outputs were made of, where they were more than plain arrays"""
     weights: Array | None = None
     """√D of the rows of x and y, (rows,), where earlier samples had been forgotten; None for 1"""
     adaptation: Adaptation | None = None
@@ -199,14 +203,20 @@ class Fitted:
         first = int(look.p.argmin())
         row = slice(first, first + 1) if look.kept is None else slice(0, 1)
         seen = self.sight(look.inputs[row, :], look.orbit[0][row, :])
-        return self.novelty_test.warning(seen, look.p, int(look.worst[first]), self.view.all_names(self.units.inputs))
+        return self.novelty_test.warning(seen, look.p, int(look.worst[first]), self._names)
 
     def novelty(self, look: Look) -> Novelty | None:
         """How far inputs lie from the training data; None where the file of the model does not say."""
         if self.novelty_test is None:
             return None
         seen = self.sight(look.inputs, look.orbit[0])
-        return self.novelty_test.novelty(seen, self.view.all_names(self.units.inputs))
+        return self.novelty_test.novelty(seen, self._names)
+
+    @property
+    def _names(self) -> Names:
+        names = self.view.all_names(self.units.inputs)
+        code = None if self.packing is None else self.packing.input_code
+        return replace(names, shown=code.shown) if isinstance(code, InputCode) else names
 
     def blocks(self, look: Look) -> Iterator[tuple[slice, Array, Array, Array | None]]:
         """Yield (rows, μ, σ, δ) for blocks of inputs: δ is a possible error outside the data, None inside."""

@@ -15,11 +15,12 @@ from pcarann.attributes import FittedAttributes
 from pcarann.backend.arrays import Array, place_of
 from pcarann.backend.locking import writing
 from pcarann.backend.progress import progress
+from pcarann.containers.packing import packed
 from pcarann.fitted import Fitted, Look
 from pcarann.fitting import Samples, checked_pairs, train
 from pcarann.latent.smoothing import Smoothing
 from pcarann.options import Adapt, Fields, Kernel
-from pcarann.settings import Settings
+from pcarann.settings import Settings, packed_options
 from pcarann.storage.document import described
 from pcarann.storage.formats import Document, Tensors
 from pcarann.surrogate import Surrogate, checked_outputs
@@ -150,14 +151,17 @@ class PCARaNN(FittedAttributes, Surrogate):
         """
         with writing(self):
             settings, together = Settings.of(self), check_count(together, "together")
-            inputs, outputs, grids, units = checked_pairs(X, y, self.device, least=2)
+            pair = packed(X, y, mesh=settings.fields.mesh, device=self.device, seed=settings.seed)
+            settings = settings.with_packed(pair)
+            inputs, outputs, grids, units = checked_pairs(pair.X, pair.y, self.device, least=2)
             if inputs.shape[0] % together:
                 raise ValueError(f"together={together} must divide the number of samples, found {inputs.shape[0]}.")
             smoothing = Smoothing.of(inputs, grids[0], settings.fields.smoothing)
             inputs = smoothing(inputs, grids[0])
-            samples = Samples(inputs, outputs, grids, units, smoothing, column_names(X, grids[0]), together)
+            names = pair.names or column_names(X, grids[0])
+            samples = Samples(inputs, outputs, grids, units, smoothing, names, together)
             with progress(self.verbose) as tick:
-                self._fitted = fitted = train(settings, samples, tick)
+                self._fitted = fitted = replace(train(settings, samples, tick), packing=pair.packing)
             self.__dict__.pop("auto_report_", None)
         if fitted.report is not None and fitted.report.useless and fitted.samples >= _FEWEST_TO_CHOOSE:
             warn_user(str(fitted.report))
@@ -185,15 +189,18 @@ class PCARaNN(FittedAttributes, Surrogate):
         from pcarann.recipe.search import searched
 
         model: PCARaNN
+        fixed = {"random_state": check_seed(random_state), "device": device}
+        pair = packed(X, y, device=device, seed=fixed["random_state"])
         with progress(verbose) as tick:
             model, report = searched(
                 cls,
-                X,
-                y,
+                pair.X,
+                pair.y,
                 budget=budget,
                 symmetry=symmetry,
-                fixed={"random_state": check_seed(random_state), "device": device},
+                fixed=fixed | packed_options(pair),
                 tick=lambda name: tick(name, 0, None),
+                smooth=pair.is_plain,
             )
         model.verbose = verbose
         with warnings.catch_warnings():
@@ -228,6 +235,7 @@ class PCARaNN(FittedAttributes, Surrogate):
     def novelty(self, X: Array) -> Novelty:
         """How far inputs lie from the training data: for each a p-value, small where it is new, and the reason."""
         fitted = self._require_fitted()
+        X = self._opened(X, fitted)[0]
         found: Novelty | None = fitted.novelty(fitted.look(fitted.checked(X)))
         if found is None:
             raise ValueError(
@@ -253,7 +261,7 @@ class PCARaNN(FittedAttributes, Surrogate):
     def _new_pairs(self, X: Array, y: Array, fitted: Fitted) -> tuple[Array, Array]:
         """New samples, checked, (samples, values) each."""
         outputs = checked_outputs(y, fitted)
-        inputs = self._look(X, fitted).inputs
+        inputs = self._look(self._opened(X, fitted)[0], fitted).inputs
         check_pair_lengths(inputs.shape[0], outputs.shape[0])
         return inputs, outputs
 

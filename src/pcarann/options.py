@@ -79,11 +79,14 @@ class Fields(Options):
         Weights of the grid values in the inner product, so that modes do not depend on where a mesh is fine. None for
         the inputs gives the columns of a table of parameters units of their own (`pcarann.features.column_units`), and
         fields weights of 1.
+    mesh : None or Mesh
+        Where the values of fields lie, which gives their quadrature: the lumped masses of the nodes.
     """
 
     channels: bool = False
     smoothing: float = 0.0
     quadrature: Any = None
+    mesh: Any = None
 
 
 @dataclass(frozen=True)

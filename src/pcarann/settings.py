@@ -7,11 +7,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from pcarann.containers.packing import Packed
+from pcarann.mesh import Mesh
 from pcarann.options import Adapt, Fields, Kernel, Refine, resolved
 from pcarann.symmetry.generators import Symmetry
 from pcarann.validation import check_choice, check_components, check_count, check_number, check_seed
 
-__all__ = ["Settings"]
+__all__ = ["Settings", "packed_options"]
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,20 @@ class Settings:
         )
         return settings if seed is not None else replace(settings, seed=check_seed(model.random_state))
 
+    def with_packed(self, pair: Packed) -> Settings:
+        """The settings for arrays that were made of what a user holds, or a refusal of what does not go with it."""
+        if pair.packing is None:
+            return self
+        if pair.packing.input_code is not None:
+            for name, wanted in (("symmetry", self.symmetry), ("fields.channels", self.fields.channels)):
+                if wanted:
+                    raise ValueError(f"{name} belongs to one input field, but X has several parts, or points without values.")
+            if self.fields.smoothing:
+                raise ValueError("fields.smoothing belongs to one input field, but X has several parts.")
+        given = self.fields.quadrature
+        quadrature = tuple(mine if mine is not None else found for mine, found in zip(given, pair.quadrature, strict=True))
+        return replace(self, fields=replace(self.fields, quadrature=quadrature))
+
     @property
     def refines(self) -> bool:
         """Whether scales are to be refined"""
@@ -82,6 +98,11 @@ class Settings:
             )
         if self.fields.smoothing and self.symmetry is not None:
             raise ValueError("smoothing would break the symmetry at the ends of the grid: use one of the two.")
+
+
+def packed_options(pair: Packed) -> dict[str, Any]:
+    """Parameters of a model of arrays that were made of what a user holds, which are no choice."""
+    return {} if pair.packing is None else {"fields": Fields(quadrature=pair.quadrature)}
 
 
 def _check_scales(value: Any) -> tuple[Any, tuple[float, float] | None, Refine]:
@@ -131,7 +152,8 @@ def _check_fields(value: Any) -> Fields:
     if not isinstance(quadrature, tuple | list) or len(quadrature) != 2:
         raise ValueError("fields.quadrature must be None or a pair (input weights, output weights).")
     smoothing = check_number(value.smoothing, "fields.smoothing", least=0.0, most=1.0)
-    return Fields(_check_flag(value.channels, "fields.channels"), smoothing, tuple(quadrature))
+    mesh = None if value.mesh is None else Mesh.of(value.mesh)
+    return Fields(_check_flag(value.channels, "fields.channels"), smoothing, tuple(quadrature), mesh)
 
 
 def _check_ridge(value: Any, kernel: Kernel | None) -> Any:

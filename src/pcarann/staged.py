@@ -19,6 +19,7 @@ from pcarann.backend.arrays import Array, place_of, taken
 from pcarann.backend.locking import writing
 from pcarann.backend.progress import progress
 from pcarann.backend.random import spread
+from pcarann.containers.packing import packed
 from pcarann.latent.units import Units
 from pcarann.operator import PCARaNN
 from pcarann.options import Grid
@@ -46,7 +47,6 @@ from pcarann.validation import (
     check_number,
     check_pair_lengths,
     check_seed,
-    required,
     warn_user,
 )
 
@@ -141,9 +141,10 @@ class Staged(Surrogate):
         """
         with writing(self):
             began = perf_counter()
-            place = place_of(X, self.device).computing
-            inputs, input_grid = check_fields(X, "X", place, least=FOLDS)
-            outputs, output_grid = check_fields(required(y), "y", place, least=FOLDS)
+            pair = packed(X, y, in_space=True, device=self.device)
+            place = place_of(pair.X, self.device).computing
+            inputs, input_grid = check_fields(pair.X, "X", place, least=FOLDS)
+            outputs, output_grid = check_fields(pair.y, "y", place, least=FOLDS)
             check_pair_lengths(inputs.shape[0], outputs.shape[0])
             seed, together = check_seed(self.random_state), check_count(together, "together")
             if inputs.shape[0] % together or inputs.shape[0] < 2 * together:
@@ -182,7 +183,8 @@ class Staged(Surrogate):
             begun = relative_error(*(part[-held:, :] for part in samples[1:])) if judged is None else judged(grown.none)
             record = _record(grown, samples, start, units, (begun, 0 if judged else held))
             place.wait()
-            self._fitted = replace(record, value_range=known, seconds={"total": perf_counter() - began})
+            seconds = {"total": perf_counter() - began}
+            self._fitted = replace(record, value_range=known, seconds=seconds, packing=pair.packing)
             self.__dict__.pop("auto_report_", None)
         return self
 
@@ -204,7 +206,7 @@ class Staged(Surrogate):
                 kept = "its sums were not kept: fit it with adaptable=True"
                 raise ValueError(f"It cannot adapt, {kept if fitted.chains[0].stages else 'no stage was of use'}.")
             truth = fitted.handed(checked_outputs(y, fitted))
-            inputs = self._checked(X, fitted)
+            inputs = self._checked(self._opened(X, fitted)[0], fitted)
             check_pair_lengths(inputs.shape[0], truth.shape[0])
             self._fitted = fitted.adapted(inputs, truth, forgetting)
         return self
@@ -213,8 +215,9 @@ class Staged(Surrogate):
         """The first member's prediction before any stage and after each of them."""
         fitted = self.fitted_
         xp = fitted.place.xp
-        found = fitted.after_each(self._checked(X, fitted))
-        return [xp.reshape(fields, (fields.shape[0], *fitted.output_grid)) for fields in found]
+        plain, handed = self._opened(X, fitted)
+        found = fitted.after_each(self._checked(plain, fitted))
+        return [handed(xp.reshape(fields, (fields.shape[0], *fitted.output_grid))) for fields in found]
 
     @property
     def fitted_(self) -> FittedStages:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, Self
 
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -19,6 +19,7 @@ from sklearn.exceptions import NotFittedError
 
 from pcarann.backend.arrays import Array, Place, place_of, to_host
 from pcarann.backend.locking import writing
+from pcarann.containers.packing import Packing
 from pcarann.options import with_option
 from pcarann.storage.container import write
 from pcarann.uncertainty.bands import Band, Block, Spread, band, gathered, scores_of
@@ -55,6 +56,10 @@ class State(Protocol):
     def stale(self) -> bool:
         """Whether the surrogate was changed after it"""
 
+    @property
+    def packing(self) -> Packing | None:
+        """What inputs and outputs are made of, where they are more than plain arrays"""
+
     def outputs(self, fields: Array) -> Array:
         """(samples, values) outputs as they were handed in, to the units inside."""
 
@@ -88,21 +93,31 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Outside the training data the deviation counts what the prediction may be wrong by
         (`pcarann.uncertainty.extrapolation`).
         """
-        return self._predicted(X, self._require_fitted(), return_std)
+        fitted = self._require_fitted()
+        plain, handed = self._opened(X, fitted)
+        found = self._predicted(plain, fitted, return_std)
+        return tuple(handed(part) for part in found) if return_std else handed(found)
 
     def predict_parts(self, X: Array) -> Spread:
         """Predict with the members' deviation alone, and apart from it what leaving the training data adds."""
-        return self._parts(X, self._require_fitted())
+        fitted = self._require_fitted()
+        plain, handed = self._opened(X, fitted)
+        found = self._parts(plain, fitted)
+        beyond = None if found.beyond is None else handed(found.beyond)
+        return Spread(handed(found.mean), handed(found.members), beyond)
 
     def score(self, X: Array, y: Array, sample_weight: Array | None = None) -> float:
         """R² of the prediction, all output values weighted by their variance."""
-        return variance_weighted_r2(self.predict(X), y, sample_weight)
+        fitted = self._require_fitted()
+        plain = self._opened(X, fitted)[0]
+        truth = y if fitted.packing is None else fitted.packing.truth(y, fitted.place)
+        return variance_weighted_r2(self._predicted(plain, fitted, False), truth, sample_weight)
 
     def calibrate(self, X: Array, y: Array) -> Self:
         """Calibrate intervals on samples that were used for nothing else; any level can be asked for afterwards."""
         with writing(self):
             fitted = self._require_fitted()
-            self._calibrated(Calibration.of(*self._scores(X, y, fitted)), fitted.state)
+            self._calibrated(Calibration.of(*self._scores(self._opened(X, fitted)[0], y, fitted)), fitted.state)
         return self
 
     def predict_interval(self, X: Array, alpha: float = 0.05, method: Method = "sample") -> Band:
@@ -112,7 +127,10 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         fitted = self._require_fitted()
         check_level(alpha, method)
-        return self._interval(X, fitted, alpha, method)
+        if fitted.packing is None:
+            return self._interval(X, fitted, alpha, method)
+        plain, like = fitted.packing.opened(X, fitted.place)
+        return fitted.packing.handed_band(self._interval(plain, fitted, alpha, method), like)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, atomically; `pcarann.load` reads it back."""
@@ -151,6 +169,15 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "fitted_"):
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit(X, y) first.")
         return self.fitted_
+
+    @staticmethod
+    def _opened(X: Any, fitted: State) -> tuple[Array, Callable[[Array], Any]]:
+        """Inputs as the plain array that the model knows, and what turns predicted arrays into what users hold."""
+        packing = fitted.packing
+        if packing is None:
+            return X, lambda fields: fields
+        plain, like = packing.opened(X, fitted.place)
+        return plain, lambda fields: packing.handed(fields, like)
 
     def _predicted(self, X: Array, fitted: State, return_std: bool) -> Any:
         if not return_std:
@@ -203,7 +230,7 @@ def variance_weighted_r2(prediction: Array, y: Any, sample_weight: Array | None)
 def checked_outputs(y: Any, fitted: State) -> Array:
     """True outputs of a user in the units inside, (samples, values), or a refusal."""
     grid = fitted.output_grid
-    y = required(y)
+    y = required(y) if fitted.packing is None else fitted.packing.truth(y, fitted.place)
     return fitted.outputs(check_fields(y, "y", fitted.place, grid=grid, scalar=not grid, owner="the model")[0])
 
 

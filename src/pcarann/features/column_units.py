@@ -14,7 +14,7 @@ from pcarann.backend.random import spread, uniform
 from pcarann.features.kernel import choose_length
 from pcarann.latent.weighting import Weighting
 
-__all__ = ["column_weights"]
+__all__ = ["column_weights", "looks_like_table"]
 
 _NEIGHBOURS = 0.5  # mean correlation of neighbours from which columns are points of a field
 _JUDGED, _MIXED = 300, 16  # samples and combinations of the outputs on which units are judged
@@ -32,7 +32,7 @@ def column_weights(inputs: Array, outputs: Array, grid: tuple[int, ...]) -> Arra
     # A column of rounding alone is constant.
     spreads = xp.where(spreads > 1e-14 * xp.max(xp.abs(inputs), axis=0), spreads, xp.zeros_like(spreads))
     largest_spread = float(xp.max(spreads))
-    if not largest_spread or not _looks_like_table(inputs, spreads):
+    if not largest_spread or not looks_like_table(inputs, spreads):
         return None
     units = xp.where(spreads > 0, spreads, xp.ones_like(spreads) * largest_spread)
     if float(xp.min(units)) > 0.5 * largest_spread:
@@ -47,7 +47,7 @@ def column_weights(inputs: Array, outputs: Array, grid: tuple[int, ...]) -> Arra
     return None if shared < _BETTER * own else 1.0 / units**2
 
 
-def _looks_like_table(inputs: Array, spreads: Array) -> bool:
+def looks_like_table(inputs: Array, spreads: Array) -> bool:
     """Whether neighbouring columns have little to do with each other."""
     xp = place_of(inputs).xp
     some = taken(inputs, spread(int(inputs.shape[0]), 2000))

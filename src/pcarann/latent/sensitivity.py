@@ -14,6 +14,7 @@ The metric is what `relevance` asked for. Where it was learned, this is what was
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,10 +40,17 @@ class Sensitivity:
     """Share of each channel, (channels,), summing to 1; None without channels"""
     map: Values
     """Of each input value, on the input grid"""
+    parts: Mapping[str, float] | None = None
+    """Share of each part by name, summing to 1; None where the inputs are one array"""
 
     @classmethod
-    def of(cls, pca: PCA, weighting: Weighting, x: Values, *, channels: bool) -> Sensitivity:
-        """Measure the metric of a fitted model on its training latents x, (samples, latent)."""
+    def of(
+        cls, pca: PCA, weighting: Weighting, x: Values, *, channels: bool, parts: Mapping[str, slice] | None = None
+    ) -> Sensitivity:
+        """Measure the metric of a fitted model on its training latents x, (samples, latent).
+
+        `parts` says which values of an input belong to which name.
+        """
         xp = place_of(pca.modes).xp
         R = weighting.weighted(place_of(pca.modes).eye(pca.n_components))
         spread = xp.sqrt(xp.mean(x**2, axis=0))
@@ -57,12 +65,16 @@ class Sensitivity:
             parts = [place_of(x).put(owner == c) for c in range(pca.grid[0])]
             energies = np.asarray([float(xp.sum(weighting.weighted(x * part) ** 2)) for part in parts])
             shares = energies / (energies.sum() or 1.0)
-        return cls(weights / (weights.max() or 1.0), shares, columns / (columns.max() or 1.0))
+        named = None if parts is None else _shares(pca, weighting, x, parts)
+        return cls(weights / (weights.max() or 1.0), shares, columns / (columns.max() or 1.0), named)
 
     def __str__(self) -> str:
         """Say which channels and latents count."""
         strongest = np.argsort(-self.weights)[:5]
         lines = ["latents that count most: " + ", ".join(f"{j} ({self.weights[j]:.2g})" for j in strongest)]
+        if self.parts is not None:
+            ordered = sorted(self.parts.items(), key=lambda item: -item[1])
+            lines.insert(0, "parts: " + ", ".join(f"{name} ({100 * share:.3g} %)" for name, share in ordered))
         if self.channels is not None:
             lines.insert(0, "channels: " + ", ".join(f"{c} ({100 * s:.3g} %)" for c, s in enumerate(self.channels)))
         return "\n".join(lines)
@@ -81,6 +93,17 @@ class Sensitivity:
                 axes[2].xaxis.get_major_locator().set_params(integer=True)
                 axes[2].set(title="c  share of each channel", xlabel="channel", ylim=(0, 1.05))
             save(figure, path)
+
+
+def _shares(pca: PCA, weighting: Weighting, x: Values, parts: Mapping[str, slice]) -> dict[str, float]:
+    """The share of each part in what is seen of the training inputs: that of the values of the part alone."""
+    xp = place_of(x).xp
+    found = {}
+    for name, part in parts.items():
+        seen = weighting.weighted((x @ pca.modes[:, part]) @ pca.modes[:, part].T)
+        found[name] = float(xp.sum(seen**2))
+    total = sum(found.values()) or 1.0
+    return {name: energy / total for name, energy in found.items()}
 
 
 def _draw_map(figure: object, axis: object, values: Values) -> None:

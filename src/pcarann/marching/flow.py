@@ -90,6 +90,11 @@ class Flow:
         return self.model.state
 
     @property
+    def packing(self) -> None:
+        """Trajectories are plain arrays"""
+        return None
+
+    @property
     def stale(self) -> bool:
         """Whether the step was changed after the last calibration."""
         return self.calibration is not None and self.calibrated != self.state

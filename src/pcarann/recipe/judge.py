@@ -116,7 +116,7 @@ class Judge:
     def parameters(self, choice: Choice, rows: Sequence[int] | None = None) -> dict[str, Any]:
         """What a choice means for the samples, or for some of them."""
         inputs, outputs = self.pair if rows is None else (taken(part, sorted(rows)) for part in self.pair)
-        return chosen_parameters(choice, inputs, outputs, self.grids[0], self.symmetry) | self.fixed
+        return self.fixed | chosen_parameters(choice, inputs, outputs, self.grids[0], self.symmetry)
 
     def _probe(self, choice: Choice, rows: int) -> None:
         """Time fits with two members to more and more rows, then copies, until the estimate is good enough."""

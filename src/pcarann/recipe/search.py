@@ -63,11 +63,24 @@ def searched(
     symmetry: Symmetry | None,
     fixed: dict[str, Any],
     tick: Callable[[str], None],
+    smooth: bool = True,
 ) -> tuple[Any, AutoReport]:
-    """Choose for inputs X and outputs y as a user hands them in; return the estimator, to be fitted, and the report."""
+    """Choose for inputs X and outputs y as a user hands them in; return the estimator, to be fitted, and the report.
+
+    `smooth` says whether the inputs are fields, which may be smoothed.
+    """
     check_number(budget, "budget", above=0.0)
     inputs, outputs, grids, units = checked_pairs(X, y, fixed["device"], least=FEWEST_TO_CHOOSE)
-    chosen = choose(estimator, (inputs, outputs), grids, fixed=fixed, budget=budget, symmetry=symmetry, tick=tick)
+    chosen = choose(
+        estimator,
+        (inputs, outputs),
+        grids,
+        fixed=fixed,
+        budget=budget,
+        symmetry=symmetry,
+        tick=tick,
+        smooth=smooth,
+    )
     model = estimator(**chosen[0])
     if isinstance(model.scales, tuple):
         model.scales = (model.scales[0] / units.inputs, model.scales[1])
@@ -83,6 +96,7 @@ def choose(
     budget: float,
     symmetry: Symmetry | None,
     tick: Callable[[str], None],
+    smooth: bool = True,
 ) -> tuple[dict[str, Any], AutoReport]:
     """Choose for (samples, values) inputs and outputs on these grids; return parameters to be fitted, and the report.
 
@@ -101,7 +115,9 @@ def choose(
         _try_defaults(judge, race, searched)
         spare = judge.seconds_left - max(map(judge.last_fit, race.running))
         seconds = max(_SEARCH_SHARE * spare, min(_LEAST_SEARCH_SHARE * budget, spare))
-        found = Search(*pair, grids[0], seed=seed, budget=seconds, tick=tick, report=report).run()
+        search = Search(*pair, grids[0], seed=seed, budget=seconds, tick=tick, report=report)
+        search.smooth = smooth
+        found = search.run()
         for choice in found:
             race.enter(choice, share=0.75 if symmetry is None else 0.5)
         if symmetry is not None:
@@ -189,7 +205,7 @@ class Search:
         self.best, self.error = Choice(), math.inf
         self.kept: dict[str, tuple[float, Choice]] = {}
         """The best with each regressor"""
-        self.skipped = 0
+        self.skipped, self.smooth = 0, True
         self._tried: set[Choice] = set()
         self._slowest = 0.0
         self._folds: dict[tuple[bool, float], list[Fold]] = {}
@@ -280,7 +296,7 @@ def _improve_power(state: Search) -> None:
 
 def _improve_smoothing(state: Search) -> None:
     """Try to smooth fields: at the power at hand, and since smoothing flattens, at powers nearer to whitening."""
-    if max(state.grid) < _FEWEST_POINTS or state.best.own_units:
+    if not state.smooth or max(state.grid) < _FEWEST_POINTS or state.best.own_units:
         return
     before = state.best
     for width in _SMOOTHINGS:

@@ -23,6 +23,7 @@ import numpy as np
 from pcarann.backend.arrays import Array, place_of, taken, to_host
 from pcarann.fitting import Grids
 from pcarann.options import Grid
+from pcarann.mesh import Mesh
 from pcarann.spatial.channels import Channels
 from pcarann.spatial.choice import usual_channels
 from pcarann.spatial.layout import Layout
@@ -117,15 +118,16 @@ class StagesJudge:
         *,
         symmetry: Symmetry | None,
         fixed: dict[str, Any],
+        mesh: Mesh | None = None,
     ):
-        self.estimator, self.symmetry, self.fixed = estimator, symmetry, fixed
+        self.estimator, self.symmetry, self.fixed, self.mesh = estimator, symmetry, fixed, mesh
         place = place_of(pair[0])
         self.pair = tuple(
             place.xp.reshape(part, (part.shape[0], *grid)) for part, grid in zip(pair, grids, strict=True)
         )
         self.group = None if symmetry is None else symmetry.bind(*grids)
         self.order = 1 if self.group is None else self.group.order
-        axes = len(Layout.of(*grids).space)
+        axes = len(Layout.of(*grids).space) if mesh is None else mesh.dimension
         self.usual = replace(usual_channels(axes), single=True)
         """What stages see before anything is settled"""
         self.points: int = math.prod(grids[1])
@@ -144,6 +146,8 @@ class StagesJudge:
         options = {given.get(name, name): value for name, value in vars(choice).items() if name != "copies"}
         if choice.samples is None:
             del options["max_samples"]
+        if self.mesh is not None:
+            options["grid"] = self.mesh
         return self.estimator(**options, symmetry=symmetry, **self.fixed)
 
     def fitted(self, choice: Stages, fields: tuple[Array, Array]) -> Any:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pcarann.backend.arrays import Array, Place, cuts, place_of, to_host
+from pcarann.containers.packing import Packing
 from pcarann.latent.units import Units
 from pcarann.spatial.bands import Sums
 from pcarann.spatial.chain import Chain
@@ -51,6 +52,8 @@ class FittedStages:
     """The state that the calibration belongs to"""
     state: int = 0
     """Counts the changes of the readouts"""
+    packing: Packing | None = None
+    """What inputs and outputs were made of, where they were more than plain arrays"""
 
     @property
     def layout(self) -> Layout:

@@ -21,6 +21,7 @@ from pcarann.features.kernel import KernelFeatures
 from pcarann.features.random_layers import RandomFeatures
 from pcarann.fitted import Fitted
 from pcarann.options import Options
+from pcarann.storage.packing import described_packing
 from pcarann.storage.formats import FACTS, FORMAT_VERSION, Document, Tensors
 from pcarann.symmetry.generators import Symmetry
 from pcarann.uncertainty.conformal import Calibration
@@ -56,6 +57,7 @@ def described(fitted: Fitted, parameters: Mapping[str, Any]) -> tuple[Document, 
         "edge": _edge(fitted.edge, tensors),
         "calibration": described_calibration(fitted.calibration, "calibration", tensors),
         "adaptation": _adaptation(fitted, tensors),
+        "packing": described_packing(fitted.packing, tensors),
         **{name: getattr(fitted, name) for name in FACTS},
     }
     parts = {name: getattr(fitted, name) for name in ("units", "view", "report", "refinement")}
@@ -83,7 +85,7 @@ def _parameters(parameters: Mapping[str, Any], fitted: Fitted) -> dict[str, Any]
     if np.ndim(parameters["relevance"]):
         elsewhere["relevance"] = None
     fields = parameters["fields"]
-    fields = None if fields is None else replace(fields, quadrature=None)
+    fields = None if fields is None else replace(fields, quadrature=None, mesh=None)
     stored = {**parameters, **elsewhere, "fields": fields, "random_state": fitted.feature_map.random_seed}
     return {name: plain(value) for name, value in stored.items()}
 

@@ -27,6 +27,7 @@ from pcarann.latent.weighting import Weighting
 from pcarann.options import Adapt, Fields, Grid, Kernel, Refine, resolved
 from pcarann.readout.direct import ReadoutReport
 from pcarann.storage.formats import FACTS, Document, Tensors
+from pcarann.storage.packing import rebuilt_packing
 from pcarann.symmetry.generators import Symmetry
 from pcarann.symmetry.group import Group
 from pcarann.uncertainty.conformal import Calibration
@@ -84,6 +85,7 @@ def rebuilt(document: Document, tensors: Tensors, place: Place) -> tuple[Fitted,
         units=_units(document["units"]),
         weights=arrays("weights", rows) if "weights" in arrays else None,
         calibration=rebuilt_calibration(document["calibration"], "calibration", tensors, place, points),
+        packing=rebuilt_packing(document.get("packing"), tensors, place, (input_pca.grid, output_pca.grid)),
         **_facts(document),
     )
     fitted = replace(fitted, adaptation=_adaptation(document["adaptation"], fitted, arrays))
@@ -122,7 +124,10 @@ def _parameters(document: Document, fitted: Fitted) -> dict[str, Any]:
     parameters = {name: with_options(value) for name, value in _tupled(document["parameters"]).items()}
     input_pca, output_pca, group = fitted.ensemble.input_pca, fitted.ensemble.output_pca, fitted.ensemble.group
     own = None if fitted.own_units else input_pca.weights
-    if own is not None or output_pca.weights is not None:
+    if fitted.packing is not None:  # whose parts say what the weights are
+        fields = resolved("fields", parameters["fields"])
+        parameters["fields"] = replace(fields, mesh=fitted.packing.mesh) if fitted.packing.mesh else parameters["fields"]
+    elif own is not None or output_pca.weights is not None:
         pairs = ((own, input_pca.grid), (output_pca.weights, output_pca.grid))
         quadrature = tuple(None if w is None else to_host(w).reshape(grid) for w, grid in pairs)
         parameters["fields"] = replace(resolved("fields", parameters["fields"]), quadrature=quadrature)

@@ -32,6 +32,7 @@ from pcarann.spatial.start import Start
 from pcarann.spatial.terms import Terms
 from pcarann.storage.document import described_calibration, plain
 from pcarann.storage.formats import FORMAT_VERSION, Document, Tensors
+from pcarann.storage.packing import described_packing, rebuilt_packing
 from pcarann.storage.rebuild import rebuilt_calibration, with_options
 from pcarann.symmetry.generators import Symmetry
 from pcarann.symmetry.group import Group
@@ -77,6 +78,7 @@ def described_stages(fitted: FittedStages, parameters: Mapping[str, Any]) -> tup
         "format": FORMAT_VERSION,
         "version": __version__,
         "kind": "stages",
+        "packing": described_packing(fitted.packing, tensors),
         "parameters": stored | {"channels": parameters["channels"] and _channels(parameters["channels"])},
         "start": fitted.start.name,
         "layout": asdict(layout),
@@ -133,6 +135,7 @@ def rebuilt_stages(
         rebuilt_calibration(document["calibration"], "calibration", tensors, place, values),
         int(document["calibrated"]),
         int(document["state"]),
+        rebuilt_packing(document.get("packing"), tensors, place, (layout.input_grid, layout.output_grid)),
     )
 
 

@@ -76,6 +76,8 @@ class Names:
     channels: tuple[str, ...]
     unit: float = 1.0
     """What the inputs were divided by"""
+    shown: tuple[tuple[float, float], ...] = ()
+    """Offset and factor by which columns that were made of others are read, where there are such"""
 
 
 @dataclass(frozen=True)
@@ -246,7 +248,8 @@ class NoveltyTest:
         columns, sizes = seen.columns.shape[1], [part.stop - part.start for part in seen.parts]
         if statistic < 2 * columns:
             at = statistic % columns
-            return self._beside_range(names.columns[at], float(seen.columns[i, at]), at, names.unit)
+            offset, factor = names.shown[at] if names.shown else (0.0, 1.0)
+            return self._beside_range(names.columns[at], float(seen.columns[i, at]), at, names.unit * factor, offset)
         start = 2 * columns
         for c, (size, part) in enumerate(zip(sizes, seen.parts, strict=True)):
             where = f" of {names.channels[c]}" if len(sizes) > 1 else ""
@@ -263,9 +266,9 @@ class NoveltyTest:
         where = f" of {names.channels[c]}" if len(sizes) > 1 else " of the field"
         return f"the input modes miss a part of size {seen.residual[i, c]:.3g}{where}"
 
-    def _beside_range(self, name: str, value: float, at: int, unit: float = 1.0) -> str:
-        low, high = (unit * float(end[at]) for end in self.ranges)
-        return f"{name} is {unit * value:.4g}, training range {low:.4g} to {high:.4g}"
+    def _beside_range(self, name: str, value: float, at: int, unit: float = 1.0, offset: float = 0.0) -> str:
+        low, high = (offset + unit * float(end[at]) for end in self.ranges)
+        return f"{name} is {offset + unit * value:.4g}, training range {low:.4g} to {high:.4g}"
 
 
 def _statistics(seen: Sight, floor: float) -> tuple[Values, tuple[int, ...]]:

@@ -1,0 +1,178 @@
+"""From what users hold to the two arrays that are fitted, and from predicted arrays back to what they hold.
+
+    fit        {"k": k, "angle": a}, {"u": u, "T": T}  ──▶  X (samples, …), y (samples, …)
+    predict    {"k": k, "angle": a}  ──▶  X  ──▶  ŷ  ──▶  {"u": û, "T": T̂}
+
+Plain arrays and tables go by untouched: then there is no `Packing`. One array with labels keeps its grid, several parts
+are coded side by side (`coding`, for models of latents) or stacked on one grid (`stacking`, for stages that see space).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pcarann.backend.arrays import Array, Place, place_of
+from pcarann.containers.coding import InputCode, OutputCode, holes_of
+from pcarann.containers.labels import is_labelled, is_labelled_set
+from pcarann.containers.parts import Opened, Side
+from pcarann.containers.quadrature import quadrature_of
+from pcarann.containers.stacking import InputStack, OutputStack
+from pcarann.mesh import Mesh
+from pcarann.uncertainty.bands import Band
+from pcarann.validation import check_pair_lengths, required, warn_user
+
+__all__ = ["Packed", "Packing", "packed"]
+
+Values = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Packing:
+    """What a surrogate remembers of the things that it was fitted to."""
+
+    inputs: Side
+    outputs: Side
+    input_code: InputCode | InputStack | None = None
+    """None where the one array that there is stays as it is"""
+    output_code: OutputCode | OutputStack | None = None
+    mesh: Mesh | None = None
+
+    @property
+    def grids(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Shapes of one sample of the two arrays that were fitted"""
+        inputs = self.inputs.parts[0].grid if self.input_code is None else self.input_code.grid
+        outputs = self.outputs.parts[0].grid if self.output_code is None else self.output_code.grid
+        return inputs, outputs
+
+    def opened(self, X: Any, place: Place) -> tuple[Array, Opened]:
+        """Inputs as the array that the model knows, and as they were handed over; or a refusal by name."""
+        found = self.inputs.opened(X, "X")
+        if self.input_code is None:
+            return found.first, found
+        if isinstance(self.input_code, InputStack):
+            return self.input_code(found.arrays, place), found
+        array, unlike = self.input_code(found.arrays, place)
+        if unlike:
+            warn_user(f"{'; '.join(unlike)} are unlike those of the training: do not trust their predictions.")
+        return array, found
+
+    def truth(self, y: Any, place: Place) -> Array:
+        """Outputs as the array that the model knows, or a refusal by name."""
+        found = self.outputs.opened(required(y), "y")
+        return found.first if self.output_code is None else self.output_code(found.arrays, place)
+
+    def handed(self, fields: Array, like: Opened) -> Any:
+        """Predicted (samples, *grid) fields, as the kind of thing that inputs were handed over as."""
+        place = place_of(like.first)
+        flat = place_of(fields).xp.reshape(fields, (fields.shape[0], -1))
+        if self.output_code is None:
+            arrays = {self.outputs.names[0]: fields}
+        else:
+            arrays = dict(self.output_code.apart(flat))
+        return self.outputs.container({name: place.put(array) for name, array in arrays.items()}, like)
+
+    def handed_band(self, band: Band, like: Opened) -> Any:
+        """A band whose parts are such things; of labelled arrays one Dataset, or one for each output by name."""
+        whole = {name: self.handed(getattr(band, name), like) for name in ("mean", "std", "lower", "upper")}
+        first = whole["mean"]
+        if is_labelled(first):
+            return _as_set(whole)
+        if is_labelled_set(first):
+            return {
+                str(name): _as_set({part: value[name] for part, value in whole.items()}) for name in first.data_vars
+            }
+        return Band(**whole)
+
+
+class Packed(NamedTuple):
+    """The two arrays of a fit, what to remember, and the weights of the values in inner products."""
+
+    X: Any
+    y: Any
+    packing: Packing | None = None
+    quadrature: tuple[Values | None, Values | None] = (None, None)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether inputs are one array as it was handed over"""
+        return self.packing is None or self.packing.input_code is None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the columns of X, where it was made of parts"""
+        if self.packing is None:
+            return ()
+        code = self.packing.input_code
+        return code.names if isinstance(code, InputCode) else self.packing.inputs.parts[0].columns
+
+
+def packed(
+    X: Any, y: Any, *, mesh: Mesh | None = None, in_space: bool = False, device: str | None = None, seed: int = 0
+) -> Packed:
+    """Whatever was handed to `fit` as two arrays; `in_space` for stages."""
+    y = required(y)
+    if mesh is None and _is_plain(X) and _is_plain(y):
+        return Packed(X, y)
+    (inputs, given), (outputs, truth) = Side.of(X, "X"), Side.of(y, "y")
+    check_pair_lengths(int(given.first.shape[0]), int(truth.first.shape[0]))
+    place = place_of(given.first, device).computing
+    inputs, outputs = (side.with_holes(_holes(found, place)) for side, found in ((inputs, given), (outputs, truth)))
+    if mesh is not None:
+        for part in outputs.parts:
+            mesh.node_axis(part.grid)
+    weights = [{part.name: quadrature_of(part, mesh) for part in side.parts} for side in (inputs, outputs)]
+    told: list[dict[str, Any]] = [{name: w for name, w in one.items() if w is not None} for one in weights]
+    packing = Packing(inputs, outputs, mesh=mesh)
+    if in_space:
+        return _stacked(packing, given, truth, place)
+    array, weight = truth.first, told[1].get(outputs.names[0])
+    if not _is_one(outputs):
+        code = OutputCode.fit(outputs.parts, truth.arrays, place)
+        packing, array, weight = replace(packing, output_code=code), code(truth.arrays, place), code.weights(told[1])
+    if _is_one(inputs):
+        return Packed(given.first, array, packing, (told[0].get(inputs.names[0]), weight))
+    flat = place.xp.reshape(place.put(array), (array.shape[0], -1))
+    coder = InputCode.fit(inputs.parts, given.arrays, flat, told[0], seed)
+    found = coder(given.arrays, place)[0]
+    return Packed(found, array, replace(packing, input_code=coder), (np.ones(int(found.shape[1])), weight))
+
+
+def _stacked(packing: Packing, given: Opened, truth: Opened, place: Place) -> Packed:
+    if packing.mesh is None and _is_one(packing.inputs) and _is_one(packing.outputs):
+        return Packed(given.first, truth.first, packing)
+    outputs = OutputStack.fit(packing.outputs.parts, truth.arrays, place, packing.mesh)
+    inputs = InputStack.of(packing.inputs.parts, given.arrays, outputs, place)
+    packing = replace(packing, input_code=inputs, output_code=outputs)
+    return Packed(inputs(given.arrays, place), outputs(truth.arrays, place), packing)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether it is an array or a table without holes, which needs no packing."""
+    if isinstance(value, Mapping) or is_labelled(value) or is_labelled_set(value):
+        return False
+    if isinstance(value, tuple | list):
+        return len({np.shape(part) for part in value if hasattr(part, "shape")}) < 2
+    kind = getattr(getattr(value, "dtype", None), "kind", "f")
+    if kind != "f" or not hasattr(value, "dtype") or getattr(value, "ndim", 0) < 2 or isinstance(value, np.ma.MaskedArray):
+        return True
+    return not len(value) or holes_of(value, place_of(value)) is None
+
+
+def _is_one(side: Side) -> bool:
+    """Whether it is one field or table that can stay as it is."""
+    return len(side.parts) == 1 and side.parts[0].holes is None and side.parts[0].grid != ()
+
+
+def _holes(found: Opened, place: Place) -> dict[str, Values]:
+    holes = {name: holes_of(array, place) for name, array in found.arrays.items()}
+    return {name: mask for name, mask in holes.items() if mask is not None}
+
+
+def _as_set(arrays: Mapping[str, Any]) -> Any:
+    import xarray
+
+    return xarray.Dataset({name: array.rename(name) for name, array in arrays.items()})

@@ -1,0 +1,222 @@
+"""Parts by name as components of one array on the outputs' grid, for stages that see space.
+
+A number becomes a constant field, a field on another grid of the same domain is interpolated, one that lacks leading
+axes is repeated along them. On a mesh the nodes are the last axis. Points without values take that of the nearest point
+that has one; what is predicted there is left out again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pcarann.backend.arrays import Array, Place, place_of
+from pcarann.containers.coding import is_table, matrix_of, scale_of
+from pcarann.containers.parts import Part
+from pcarann.mesh import Mesh
+
+__all__ = ["InputStack", "OutputStack"]
+
+Values = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class InputStack:
+    """Input parts as components on a grid or mesh."""
+
+    parts: tuple[Part, ...]
+    tables: tuple[bool, ...]
+    """Whether a part is a number or a table"""
+    space: tuple[int, ...]
+    mesh: Mesh | None = None
+
+    @classmethod
+    def of(cls, parts: Sequence[Part], arrays: Mapping[str, Array], outputs: OutputStack, place: Place) -> InputStack:
+        """Parts that go with these outputs."""
+        tables = tuple(_is_table(part, arrays[part.name], outputs, place) for part in parts)
+        return cls(tuple(parts), tables, outputs.space, outputs.mesh)
+
+    def __call__(self, arrays: Mapping[str, Array], place: Place) -> Array:
+        """(samples, components, *space)"""
+        xp = place.xp
+        found = []
+        for part, table in zip(self.parts, self.tables, strict=True):
+            matrix = matrix_of(arrays[part.name], part, "X", place)
+            if table:
+                shape = (*matrix.shape, *(1 for _ in self.space))
+                fields = xp.broadcast_to(xp.reshape(matrix, shape), (*matrix.shape, *self.space))
+            else:
+                fields = self._on_space(_filled(matrix, part, self.mesh), part)
+            found.append(fields)
+        return xp.concat(found, axis=1)
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Shape of one sample of the array that is made"""
+        nodes = 1 if self.mesh is None else self.mesh.nodes
+        sizes = [int(np.prod(part.grid)) for part in self.parts]
+        counts = [
+            size if table else size // nodes if self.mesh is not None else int(np.prod(part.grid[: -len(self.space)]))
+            for part, table, size in zip(self.parts, self.tables, sizes, strict=True)
+        ]
+        return (sum(counts), *self.space)
+
+    def _on_space(self, matrix: Array, part: Part) -> Array:
+        """(samples, components, *space) of a field, wherever it lives."""
+        xp = place_of(matrix).xp
+        if self.mesh is not None:
+            return _nodes_last(matrix, part, self.mesh)
+        grid, axes = part.grid, len(self.space)
+        fields = xp.reshape(matrix, (matrix.shape[0], *grid))
+        if len(grid) < axes:
+            fields = xp.reshape(matrix, (matrix.shape[0], *(1 for _ in range(axes - len(grid))), *grid))
+        fields = xp.reshape(fields, (fields.shape[0], -1, *fields.shape[-axes:]))
+        for axis, size in zip(range(-axes, 0), self.space, strict=True):
+            if fields.shape[axis] not in (1, size):
+                fields = _interpolated(fields, axis, size)
+        return xp.broadcast_to(fields, (*fields.shape[:2], *self.space))
+
+
+@dataclass(frozen=True, eq=False)
+class OutputStack:
+    """Output parts as components on a grid or mesh, each divided by its spread."""
+
+    parts: tuple[Part, ...]
+    scales: tuple[float, ...]
+    mesh: Mesh | None = None
+
+    @classmethod
+    def fit(cls, parts: Sequence[Part], arrays: Mapping[str, Array], place: Place, mesh: Mesh | None) -> OutputStack:
+        """Measure every part; parts on different grids are refused."""
+        if mesh is None and len({part.grid for part in parts}) > 1:
+            said = ", ".join(f"{part.name} {part.grid}" for part in parts)
+            raise ValueError(f"Stages need outputs on one grid, found {said}: use PCARaNN.")
+        if mesh is not None:
+            for part in parts:
+                mesh.node_axis(part.grid)
+        scales = tuple(scale_of(matrix_of(arrays[part.name], part, "y", place)) for part in parts)
+        return cls(tuple(parts), scales, mesh)
+
+    @property
+    def space(self) -> tuple[int, ...]:
+        """The shape that components share"""
+        return (self.mesh.nodes,) if self.mesh is not None else self.parts[0].grid
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Shape of one sample of the array that is made"""
+        return self.space if self.alone else (sum(self.counts), *self.space)
+
+    @property
+    def counts(self) -> list[int]:
+        """Components of each part"""
+        return [int(np.prod(part.grid)) // self.mesh.nodes if self.mesh is not None else 1 for part in self.parts]
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is one component, which needs no axis"""
+        return sum(self.counts) == 1
+
+    def __call__(self, arrays: Mapping[str, Array], place: Place) -> Array:
+        """(samples, components, *space), or (samples, *space) of one component"""
+        found = []
+        for part, scale in zip(self.parts, self.scales, strict=True):
+            matrix = _filled(matrix_of(arrays[part.name], part, "y", place) / scale, part, self.mesh)
+            if self.mesh is not None:
+                found.append(_nodes_last(matrix, part, self.mesh))
+            else:
+                found.append(place.xp.reshape(matrix, (matrix.shape[0], 1, *part.grid)))
+        whole = place.xp.concat(found, axis=1)
+        return whole[:, 0, ...] if self.alone else whole
+
+    def apart(self, flat: Array) -> Iterator[tuple[str, Array]]:
+        """Undo it for (samples, values)."""
+        place = place_of(flat)
+        xp = place.xp
+        whole = xp.reshape(flat, (flat.shape[0], sum(self.counts), *self.space))
+        start = 0
+        for part, scale, count in zip(self.parts, self.scales, self.counts, strict=True):
+            values = whole[:, start : start + count, ...] * scale
+            start += count
+            if self.mesh is not None and len(part.grid) > 1 and self.mesh.node_axis(part.grid) == 0:
+                values = xp.permute_dims(values, (0, 2, 1))
+            values = xp.reshape(values, (values.shape[0], *part.grid))
+            if part.holes is not None:
+                holes = xp.asarray(part.holes, device=place.device)
+                values = xp.where(holes, xp.nan * xp.ones_like(values[:1, ...]), values)
+            yield part.name, values
+
+
+def _is_table(part: Part, array: Array, outputs: OutputStack, place: Place) -> bool:
+    """Whether it is a number or a table; or a refusal where it is a field that cannot come onto the outputs' grid."""
+    grid, space = part.grid, outputs.space
+    if len(grid) < 2 and (not grid or grid[0] == 1 or part.columns):
+        return True
+    if outputs.mesh is not None:
+        if outputs.mesh.nodes in grid:
+            outputs.mesh.node_axis(grid)
+            return False
+    elif grid[-len(space) :] == space or grid == space[-len(grid) :]:
+        return False
+    if is_table(part, matrix_of(array, part, "X", place)):
+        return True
+    if outputs.mesh is None and len(grid) == len(space) and min(grid) > 1:
+        return False
+    where = f"the mesh's {space[0]} nodes" if outputs.mesh is not None else f"the outputs' grid {space}"
+    raise ValueError(f"X[{part.name!r}] has the grid {grid}, which cannot be brought onto {where}: use PCARaNN.")
+
+
+def _nodes_last(matrix: Array, part: Part, mesh: Mesh) -> Array:
+    """(samples, components, nodes)"""
+    xp = place_of(matrix).xp
+    fields = xp.reshape(matrix, (matrix.shape[0], *part.grid))
+    if len(part.grid) > 1 and mesh.node_axis(part.grid) == 0:
+        fields = xp.permute_dims(fields, (0, 2, 1))
+    return xp.reshape(fields, (matrix.shape[0], -1, mesh.nodes))
+
+
+def _interpolated(fields: Array, axis: int, size: int) -> Array:
+    """Linear interpolation along an axis onto so many points of the same extent."""
+    place = place_of(fields)
+    xp, have = place.xp, int(fields.shape[axis])
+    at = np.linspace(0, have - 1, size)
+    low = np.minimum(at.astype(np.int64), have - 2)
+    share = place.put((at - low).reshape([-1 if i == fields.ndim + axis else 1 for i in range(fields.ndim)]))
+    left, right = (xp.take(fields, xp.asarray(low + by, device=place.device), axis=axis) for by in (0, 1))
+    return left * (1 - share) + right * share
+
+
+def _filled(matrix: Array, part: Part, mesh: Mesh | None) -> Array:
+    """The values of all points, those without any taken from the nearest point that has one."""
+    if part.holes is None:
+        return matrix
+    place = place_of(matrix)
+    kept = np.flatnonzero(~part.holes.reshape(-1))
+    if mesh is None:
+        from scipy.ndimage import distance_transform_edt
+
+        nearest = distance_transform_edt(part.holes, return_distances=False, return_indices=True)
+        numbers = np.ravel_multi_index(tuple(nearest), part.grid).reshape(-1)
+    else:
+        numbers = _nearest_nodes(part, mesh)
+    return place.xp.take(matrix, place.xp.asarray(np.searchsorted(kept, numbers), device=place.device), axis=1)
+
+
+def _nearest_nodes(part: Part, mesh: Mesh) -> Values:
+    """For every value of a field on a mesh the number of that of the nearest node that has one."""
+    from scipy.spatial import KDTree
+
+    assert part.holes is not None
+    axis = mesh.node_axis(part.grid) if len(part.grid) > 1 else 0
+    numbers = np.moveaxis(np.arange(part.holes.size).reshape(part.grid), axis, 0).reshape(mesh.nodes, -1)
+    holes = np.moveaxis(part.holes, axis, 0).reshape(mesh.nodes, -1)
+    for component in range(holes.shape[1]):
+        there = np.flatnonzero(~holes[:, component])
+        nearest = there[KDTree(mesh.points[there]).query(mesh.points)[1]]
+        numbers[:, component] = numbers[nearest, component]
+    shape = (mesh.nodes, *(n for i, n in enumerate(part.grid) if i != axis))
+    found: Values = np.moveaxis(numbers.reshape(shape), 0, axis).reshape(-1)
+    return found

@@ -1,0 +1,158 @@
+"""What a surrogate remembers of named parts, labels, holes and meshes, as a document and arrays, and back, checked."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pcarann.backend.arrays import Place, to_host
+from pcarann.containers.coding import InputCode, OutputCode, PartCode
+from pcarann.containers.labels import Label
+from pcarann.containers.packing import Packing
+from pcarann.containers.parts import Part, Side
+from pcarann.containers.stacking import InputStack, OutputStack
+from pcarann.mesh import Mesh
+from pcarann.storage.formats import Document, Tensors
+
+__all__ = ["described_packing", "rebuilt_packing"]
+
+_NAME = "packing"
+
+
+def described_packing(packing: Packing | None, tensors: Tensors) -> Document | None:
+    """The document of a packing, whose arrays are added to those of the file."""
+    if packing is None:
+        return None
+    inputs, outputs = packing.input_code, packing.output_code
+    found: Document = {
+        "inputs": _described_side(packing.inputs, "inputs", tensors),
+        "outputs": _described_side(packing.outputs, "outputs", tensors),
+        "mesh": _described_mesh(packing.mesh, tensors),
+        "coded": None,
+        "scales": None if outputs is None else list(outputs.scales),
+        "stacked": isinstance(outputs, OutputStack),
+    }
+    if isinstance(inputs, InputStack):
+        found["coded"] = [bool(table) for table in inputs.tables]
+    elif inputs is not None:
+        found["coded"] = [{"unit": code.unit, "far": code.far if math.isfinite(code.far) else None} for code in inputs.codes]
+        for i, code in enumerate(inputs.codes):
+            arrays = {"mean": code.mean, "modes": code.modes, "quadrature": code.quadrature, "factor": code.factor}
+            tensors |= {f"{_NAME}.code.{i}.{name}": to_host(a) for name, a in arrays.items() if a is not None}
+    return found
+
+
+def rebuilt_packing(
+    document: Document | None, tensors: Tensors, place: Place, grids: tuple[tuple[int, ...], tuple[int, ...]]
+) -> Packing | None:
+    """The packing that a document describes, of a model on these grids; a ValueError where they do not fit together."""
+    if document is None:
+        return None
+    inputs, outputs = (_side(document[name], name, tensors) for name in ("inputs", "outputs"))
+    mesh = _mesh(document["mesh"], tensors)
+    output_code: OutputCode | OutputStack | None = None
+    if document["scales"] is not None:
+        scales = tuple(float(scale) for scale in document["scales"])
+        if len(scales) != len(outputs.parts) or not all(0 < scale < math.inf for scale in scales):
+            raise ValueError("its outputs have no such units")
+        output_code = OutputStack(outputs.parts, scales, mesh) if document["stacked"] else OutputCode(outputs.parts, scales)
+    input_code: InputCode | InputStack | None = None
+    if document["coded"] is not None:
+        if len(document["coded"]) != len(inputs.parts):
+            raise ValueError("its inputs are other parts than it says")
+        if document["stacked"]:
+            if not isinstance(output_code, OutputStack):
+                raise ValueError("its inputs and outputs do not fit together")
+            tables = tuple(bool(table) for table in document["coded"])
+            input_code = InputStack(inputs.parts, tables, output_code.space, mesh)
+        else:
+            codes = enumerate(zip(inputs.parts, document["coded"], strict=True))
+            input_code = InputCode(tuple(_code(i, part, said, tensors, place) for i, (part, said) in codes))
+    found = Packing(inputs, outputs, input_code, output_code, mesh)
+    if found.grids != grids:
+        raise ValueError("its parts are not those of its model")
+    return found
+
+
+def _code(i: int, part: Part, said: Document, tensors: Tensors, place: Place) -> PartCode:
+    arrays = {name: tensors.get(f"{_NAME}.code.{i}.{name}") for name in ("mean", "modes", "quadrature", "factor")}
+    mean, modes, quadrature, factor = arrays.values()
+    values = math.prod(part.grid) - (0 if part.holes is None else int(part.holes.sum()))
+    latents = values if modes is None else len(modes)
+    shapes = {"mean": (values,), "modes": (latents, values), "quadrature": (values,), "factor": (latents,)}
+    if mean is None or factor is None or float(said["unit"]) <= 0:
+        raise ValueError(f"its input {part.name!r} is not complete")
+    for name, array in arrays.items():
+        if array is not None and (array.shape != shapes[name] or not np.isfinite(array).all()):
+            raise ValueError(f"its input {part.name!r} has arrays that do not fit its grid")
+    put = [None if array is None else place.put(array) for array in (mean, modes, quadrature, factor)]
+    far = math.inf if said["far"] is None else float(said["far"])
+    return PartCode(part, float(said["unit"]), *put, far)
+
+
+def _described_side(side: Side, name: str, tensors: Tensors) -> Document:
+    parts = []
+    for i, part in enumerate(side.parts):
+        if part.holes is not None:
+            tensors[f"{_NAME}.{name}.{i}.holes"] = part.holes.astype(np.uint8)
+        label = None if part.label is None else _described_label(part.label, f"{_NAME}.{name}.{i}", tensors)
+        parts.append({"name": part.name, "grid": list(part.grid), "columns": list(part.columns), "label": label})
+    return {"parts": parts, "single": side.single, "samples": str(side.samples)}
+
+
+def _side(document: Document, name: str, tensors: Tensors) -> Side:
+    parts = []
+    for i, said in enumerate(document["parts"]):
+        grid, prefix = tuple(int(n) for n in said["grid"]), f"{_NAME}.{name}.{i}"
+        holes = tensors.get(f"{prefix}.holes")
+        if min(grid, default=1) < 1 or (holes is not None and holes.shape != grid):
+            raise ValueError("its parts have grids that do not fit")
+        label = None if said["label"] is None else _label(said["label"], prefix, tensors)
+        mask = None if holes is None else holes.astype(bool)
+        parts.append(Part(str(said["name"]), grid, tuple(map(str, said["columns"])), label, mask))
+    if not parts:
+        raise ValueError("it has no parts")
+    return Side(tuple(parts), bool(document["single"]), str(document["samples"]))
+
+
+def _described_label(label: Label, prefix: str, tensors: Tensors) -> Document:
+    coords: Document = {}
+    for j, (name, (dims, values)) in enumerate(label.coords.items()):
+        coords[name] = {"dims": list(dims), "kind": values.dtype.kind}
+        if values.dtype.kind in "fiub":
+            tensors[f"{prefix}.coords.{j}"] = np.ascontiguousarray(values)
+        else:
+            coords[name] |= {"dtype": str(values.dtype), "values": values.astype(str).reshape(-1).tolist(), "shape": list(values.shape)}
+    attrs = {str(key): value for key, value in label.attrs.items() if isinstance(value, str | int | float | bool)}
+    return {"name": label.name, "dims": [str(dim) for dim in label.dims], "coords": coords, "attrs": attrs}
+
+
+def _label(document: Document, prefix: str, tensors: Tensors) -> Label:
+    coords: dict[str, Any] = {}
+    for j, (name, said) in enumerate(document["coords"].items()):
+        dims = tuple(map(str, said["dims"]))
+        if said["kind"] in "fiub":
+            coords[name] = dims, tensors[f"{prefix}.coords.{j}"]
+        else:
+            kind = said["dtype"] if said["kind"] in "mM" else str
+            coords[name] = dims, np.asarray(said["values"]).reshape(said["shape"]).astype(kind)
+    name = None if document["name"] is None else str(document["name"])
+    return Label(name, tuple(map(str, document["dims"])), coords, dict(document["attrs"]))
+
+
+def _described_mesh(mesh: Mesh | None, tensors: Tensors) -> Document | None:
+    if mesh is None:
+        return None
+    tensors[f"{_NAME}.mesh.points"] = mesh.points
+    kinds = [] if mesh.cells is None else list(mesh.cells)
+    tensors |= {f"{_NAME}.mesh.cells.{kind}": mesh.cells[kind].astype(np.int64) for kind in kinds}
+    return {"cells": kinds, "components": mesh.components}
+
+
+def _mesh(document: Document | None, tensors: Tensors) -> Mesh | None:
+    if document is None:
+        return None
+    cells = {str(kind): tensors[f"{_NAME}.mesh.cells.{kind}"] for kind in document["cells"]}
+    return Mesh(tensors[f"{_NAME}.mesh.points"], cells or None, components=document["components"])
