@@ -19,7 +19,7 @@ ARCHITECTURE = ROOT / "docs" / "architecture.md"
 
 LAYERS = {
     "ground": ("backend", "files", "validation", "metrics", "drawing"),
-    "latents": ("latent",),
+    "latents": ("latent", "mesh"),
     "readout": ("readout",),
     "features": ("features",),
     "symmetry": ("symmetry",),

@@ -547,7 +547,7 @@ NAN[7, 3] = np.nan
         ({"grid": Grid(axes=-1)}, A, U, "axes must be numbers of axes of the outputs"),
         ({"grid": Grid("dirichlet")}, A, U, "boundary must be one of 'periodic', 'zero', 'free'"),
         ({"grid": Grid(("free", "free"))}, A, U, "boundary must be one of"),
-        ({"grid": "periodic"}, A, U, "grid must be None or a Grid, got 'periodic'"),
+        ({"grid": "periodic"}, A, U, "grid must be None, a Grid or a Mesh, got 'periodic'"),
         ({"channels": "all"}, A, U, "channels must be None or a Channels, got 'all'"),
         ({"symmetry": "square"}, A, U, "symmetry must be None or a Symmetry, got 'square'"),
         ({"symmetry": Symmetry.dihedral()}, A, U, "Symmetry.dihedral"),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pcarann.automatic import auto
     from pcarann.loading import load
     from pcarann.marching.estimator import Marching
+    from pcarann.mesh.mesh import Mesh
     from pcarann.operator import PCARaNN
     from pcarann.options import Adapt, Fields, Grid, Kernel, Refine
     from pcarann.spatial.channels import Channels
@@ -42,6 +43,7 @@ __all__ = [
     "Grid",
     "Kernel",
     "Marching",
+    "Mesh",
     "ModelFileError",
     "PCARaNN",
     "Refine",
@@ -59,6 +61,7 @@ _HOME = {
     "Grid": "options",
     "Kernel": "options",
     "Marching": "marching.estimator",
+    "Mesh": "mesh.mesh",
     "ModelFileError": "storage.container",
     "PCARaNN": "operator",
     "Refine": "options",

@@ -9,7 +9,6 @@ its readout is a convolution, one ridge regression per band of wavenumbers. Noth
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from time import perf_counter
@@ -21,17 +20,19 @@ from pcarann.backend.progress import progress
 from pcarann.backend.random import spread
 from pcarann.containers.packing import packed
 from pcarann.latent.units import Units
+from pcarann.mesh.mesh import Mesh
 from pcarann.operator import PCARaNN
 from pcarann.options import Grid
 from pcarann.spatial.chain import relative_error
 from pcarann.spatial.channels import Channels
-from pcarann.spatial.ends import given_ends, possible_ends
+from pcarann.spatial.ends import ends_of
 from pcarann.spatial.fitted import FittedStages, range_of
 from pcarann.spatial.fitting import Grown, Wanted, fit_stages, held_out, judge_of_chains
 from pcarann.spatial.layout import Layout
+from pcarann.spatial.mesh_domain import MeshDomain
 from pcarann.spatial.report import StagesReport
 from pcarann.spatial.stage import Scene, Triple, sample_sizes
-from pcarann.spatial.start import FOLDS, Start
+from pcarann.spatial.start import FOLDS, Start, units_of
 from pcarann.spatial.terms import Terms
 from pcarann.storage.document import described
 from pcarann.storage.formats import Document, Tensors
@@ -71,8 +72,8 @@ class Staged(Surrogate):
         Random features of a stage.
     n_members : int
         Members of the ensemble, which differ in their random weights; intervals need more than one.
-    grid : None or Grid
-        Which axes are space and how they end; None finds out.
+    grid : None, Grid or Mesh
+        Which axes are space and how they end, or the mesh whose nodes the last axis counts; None finds axes and ends.
     channels : None or Channels
         What stages see; None settles it by small trials on samples held out.
     terms : sequence of functions
@@ -108,7 +109,7 @@ class Staged(Surrogate):
         n_stages: int = 8,
         n_features: int = 120,
         n_members: int = 2,
-        grid: Grid | None = None,
+        grid: Grid | Mesh | None = None,
         channels: Channels | None = None,
         terms: Sequence[Callable[[Array, Array], Array]] = (),
         symmetry: Symmetry | None = None,
@@ -141,7 +142,8 @@ class Staged(Surrogate):
         """
         with writing(self):
             began = perf_counter()
-            pair = packed(X, y, in_space=True, device=self.device)
+            mesh = self.grid if isinstance(self.grid, Mesh) else None
+            pair = packed(X, y, in_space=True, mesh=mesh, device=self.device)
             place = place_of(pair.X, self.device).computing
             inputs, input_grid = check_fields(pair.X, "X", place, least=FOLDS)
             outputs, output_grid = check_fields(pair.y, "y", place, least=FOLDS)
@@ -154,14 +156,13 @@ class Staged(Surrogate):
                 )
             seen = check_kind(self.channels, "channels", Channels)
             counts = [check_count(getattr(self, name), name) for name in ("n_stages", "n_features", "n_members")]
-            options = check_kind(self.grid, "grid", Grid) or Grid()
-            layout = Layout.of(input_grid, output_grid, options.axes)
-            layouts = _ends(layout, options.boundary, options.axes, inputs, outputs)
+            layouts = _layouts(self.grid, (input_grid, output_grid), inputs, outputs)
+            layout = layouts[0]
             scene = self._scene(layout, seed)
             every = inputs
             inputs, outputs, together = self._some(inputs, outputs, seed, together)
             start, begun = self._start(inputs, outputs, scene(layout), seed, together)
-            units = _units(inputs, outputs, start.evolves)
+            units = units_of(inputs, outputs, start.evolves)
             known = range_of(layout, every, units.inputs)
             order, held = held_out(int(inputs.shape[0]), seed, together)
             given = taken(inputs, order) / units.inputs
@@ -310,19 +311,22 @@ class Staged(Surrogate):
         symmetry = check_kind(self.symmetry, "symmetry", Symmetry)
         if symmetry is None:
             return Scene
+        if layout.mesh is not None:
+            raise ValueError("symmetry needs a grid, on which moves are tables of points: it must be None on a mesh.")
         group = symmetry.bind(layout.input_grid, layout.output_grid)
         counts = (symmetry.n_fit, symmetry.n_predict)
         fitted, averaged = (group.subset(count, seed) for count in counts)
         return lambda here: Scene(here, group, fitted, averaged)
 
 
-def _ends(layout: Layout, boundary: Any, axes: Any, inputs: Array, outputs: Array) -> list[Layout]:
-    if boundary is None:
-        return possible_ends(layout, inputs, outputs)
-    if axes is not None and not isinstance(boundary, str) and len(boundary) == len(axes) == len(layout.space):
-        places = [int(axis) % len(layout.output_grid) for axis in axes]  # as the axes were listed
-        boundary = tuple(kind for _, kind in sorted(zip(places, boundary, strict=True)))
-    return [given_ends(layout, boundary, inputs, outputs)]
+def _layouts(grid: Any, grids: tuple[tuple[int, ...], tuple[int, ...]], inputs: Array, outputs: Array) -> list[Layout]:
+    """How fields may lie in space, the likeliest first."""
+    if isinstance(grid, Mesh):
+        return [Layout.on_mesh(*grids, MeshDomain.of(grid))]
+    if grid is not None and not isinstance(grid, Grid):
+        raise ValueError(f"grid must be None, a Grid or a Mesh, got {grid!r}.")
+    options = grid or Grid()
+    return ends_of(Layout.of(*grids, options.axes), options.boundary, options.axes, inputs, outputs)
 
 
 def _record(grown: Grown, samples: Triple, start: Start, units: Units, judged: tuple[float, int]) -> FittedStages:
@@ -338,16 +342,3 @@ def _record(grown: Grown, samples: Triple, start: Start, units: Units, judged: t
         {},
         grown.sums,
     )
-
-
-def _units(inputs: Array, outputs: Array, evolves: bool) -> Units:
-    """Powers of two by which fields have a size of about 1; one for both where they are states of one flow."""
-
-    def unit(fields: Array) -> float:
-        xp = place_of(fields).xp
-        largest = float(xp.max(xp.abs(fields)))
-        size = largest * float(xp.sqrt(xp.mean((fields / largest) ** 2))) if largest > 0 else 1.0
-        return math.ldexp(1.0, math.frexp(size)[1] - 1)
-
-    of_outputs = unit(outputs)
-    return Units(of_outputs if evolves else unit(inputs), of_outputs)

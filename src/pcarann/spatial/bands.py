@@ -20,7 +20,7 @@ from pcarann.backend.arrays import Array, Place, cuts, place_of, to_host
 from pcarann.backend.concurrency import concurrently, cores, single_threaded
 from pcarann.backend.linalg import solve_hermitian
 from pcarann.backend.random import permutation
-from pcarann.spatial.domain import Domain
+from pcarann.spatial.mesh_domain import Space
 
 __all__ = ["Bands", "Sums"]
 
@@ -39,7 +39,7 @@ class Bands:
     """The band of every mode"""
 
     @classmethod
-    def of(cls, domain: Domain, singles: int) -> Bands:
+    def of(cls, domain: Space, singles: int) -> Bands:
         """So many wavenumbers of every axis stand alone."""
         return cls(domain.bands(singles))
 

@@ -3,7 +3,7 @@
     a, û, ∂û                     always
     products                     a û, a ∂û, û ∂û, û²
     smoothed                     S a, S û with S = T⁻¹ (1/ℓ² + |k|²)⁻¹ T, their slopes, products of slopes ∂ᵢ· ∂ⱼS·
-    coordinates                  x, x² along axes that are not periodic
+    coordinates                  x, x² along axes that are not periodic, and on a mesh
     fixed fields                 the mean change of a state, which carries what forces a flow
     terms                        what a user knows of the equation, as functions of a and u
 
@@ -15,16 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import combinations_with_replacement, product
 from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
 
 from pcarann.backend.arrays import Array, place_of
 from pcarann.backend.random import permutation
-from pcarann.spatial.domain import Domain
+from pcarann.spatial.mesh_domain import Space
 from pcarann.spatial.terms import Terms
 
 __all__ = ["Channels", "Sight"]
@@ -78,7 +76,7 @@ class Channels:
 class Sight:
     """How channels are made; arrays are (samples, *space, components)."""
 
-    domain: Domain
+    domain: Space
     families: Channels
     evolving: bool
     """Whether û starts as the input"""
@@ -100,7 +98,7 @@ class Sight:
                 parts.extend(self._smoothed(state, steep))
         if self.terms is not None:
             parts.append(self.terms(inputs, fields))
-        samples, lines = int(fields.shape[0]), _coordinates(self.domain)
+        samples, lines = int(fields.shape[0]), self.domain.coordinates
         for constant in (None if lines is None else place_of(fields).put(lines), self.fixed):
             if constant is not None:
                 parts.append(xp.broadcast_to(constant, (samples, *constant.shape[1:])))
@@ -122,22 +120,6 @@ class Sight:
         smooth = self.domain.smoothed(state, self.families.smoothed)
         steep = self.domain.slopes(smooth)
         return [smooth, *steep, *_multiplied(_each(slopes, steep))]
-
-
-@lru_cache(maxsize=2)
-def _coordinates(domain: Domain) -> np.ndarray[Any, np.dtype[np.float64]] | None:
-    """(1, *space, fields): x and x² along every axis that is not periodic."""
-    if domain.is_periodic:
-        return None
-    found = []
-    for i, axis in enumerate(domain.axes):
-        if axis.boundary != "periodic":
-            shape = [axis.points if j == i else 1 for j in range(len(domain.axes))]
-            line = np.broadcast_to(np.linspace(-1, 1, axis.points).reshape(shape), domain.shape)
-            found += [line, line**2]
-    lines = np.stack(found, axis=-1)[None, ...]
-    lines.flags.writeable = False
-    return lines
 
 
 Pair = tuple[tuple[Array, int], tuple[Array, int]]

@@ -45,7 +45,7 @@ class Settled:
 
 def settle(layouts: Sequence[Layout], channels: Channels | None, tried: Tried) -> Settled:
     """Choose among layouts, the likeliest first, and channels where none are given; nothing to choose costs nothing."""
-    best = Settled(layouts[0], channels or usual_channels(len(layouts[0].space)))
+    best = Settled(layouts[0], channels or usual_channels(layouts[0].domain.dimension))
     if len(layouts) == 1 and channels is not None:
         return best
     error = tried(best.layout, best.channels)

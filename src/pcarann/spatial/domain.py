@@ -50,6 +50,16 @@ class Domain:
         return math.prod(self.shape)
 
     @property
+    def dimension(self) -> int:
+        """The number of axes"""
+        return len(self.axes)
+
+    @property
+    def directions(self) -> int:
+        """Along which there are slopes"""
+        return len(self.axes)
+
+    @property
     def is_periodic(self) -> bool:
         """Whether it has no ends at all, so that no point differs from another"""
         return all(axis.boundary == "periodic" for axis in self.axes)
@@ -130,6 +140,21 @@ class Domain:
             if found.max() < max(_MOST_BANDS, 2 * singles) or growth > 8:
                 return found
             singles, growth = max(2, singles - 1), growth * (1.1 if singles <= 4 else 1.0)
+
+    @cached_property
+    def coordinates(self) -> np.ndarray[Any, np.dtype[np.float64]] | None:
+        """(1, *space, fields): x and x² along every axis that is not periodic; None where all are"""
+        if self.is_periodic:
+            return None
+        found = []
+        for i, axis in enumerate(self.axes):
+            if axis.boundary != "periodic":
+                shape = [axis.points if j == i else 1 for j in range(len(self.axes))]
+                line = np.broadcast_to(np.linspace(-1, 1, axis.points).reshape(shape), self.shape)
+                found += [line, line**2]
+        lines = np.stack(found, axis=-1)[None, ...]
+        lines.flags.writeable = False
+        return lines
 
     @cached_property
     def _squares(self) -> np.ndarray[Any, np.dtype[np.float64]]:

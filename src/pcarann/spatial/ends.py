@@ -13,7 +13,7 @@ from pcarann.backend.arrays import Array, place_of
 from pcarann.spatial.axis import Boundary
 from pcarann.spatial.layout import Layout
 
-__all__ = ["given_ends", "possible_ends"]
+__all__ = ["ends_of", "given_ends", "possible_ends"]
 
 _EQUAL = 1e-6  # of the root mean square: values that are the same but for rounding in single precision
 _LIKELY = 1.5  # jumps across the ends of a period, in jumps from point to point inside
@@ -22,6 +22,8 @@ _IMPOSSIBLE = 10.0
 
 def possible_ends(layout: Layout, inputs: Array, outputs: Array) -> list[Layout]:
     """Layouts to choose from, the likeliest first; for each axis all that the data allow."""
+    if layout.mesh is not None:
+        return [layout]
     found: list[list[tuple[Boundary, bool]]] = [[]]
     for axis in layout.space:
         kinds = _kinds(layout, inputs, outputs, axis)
@@ -54,6 +56,16 @@ def given_ends(layout: Layout, boundary: Any, inputs: Array, outputs: Array) -> 
                 "beside each other."
             )
     return layout.ending(wanted, closed)
+
+
+def ends_of(layout: Layout, boundary: Any, axes: Any, inputs: Array, outputs: Array) -> list[Layout]:
+    """Layouts to choose from: all that the data allow, or the one with the ends given, as axes were listed."""
+    if boundary is None:
+        return possible_ends(layout, inputs, outputs)
+    if axes is not None and not isinstance(boundary, str) and len(boundary) == len(axes) == len(layout.space):
+        places = [int(axis) % len(layout.output_grid) for axis in axes]
+        boundary = tuple(kind for _, kind in sorted(zip(places, boundary, strict=True)))
+    return [given_ends(layout, boundary, inputs, outputs)]
 
 
 def _kinds(layout: Layout, inputs: Array, outputs: Array, axis: int) -> list[tuple[Boundary, bool]]:

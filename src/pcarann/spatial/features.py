@@ -104,7 +104,7 @@ class Features:
     @property
     def n_fields(self) -> int:
         """Fields of which mixtures are made: local operators on every channel"""
-        operators = 1 + len(self.sight.domain.axes)
+        operators = 1 + self.sight.domain.directions
         return int(self.shift.shape[0]) * (1, operators, (1 + len(_WIDTHS)) * operators)[self.sight.families.reach]
 
     @cached_property

@@ -2,8 +2,8 @@
 
 Axes are counted from the last: the axis −1 of the inputs is the axis −1 of the outputs. An axis of the outputs is space
 where the inputs have as many points on it, one, or no such axis at all (they are repeated along it then), and where it
-has 8 points or more. What is left are components. A period whose last point repeats the first is computed with without
-that point.
+has 8 points or more. On a mesh, the last axis of both counts its nodes. What is left are components. A period whose
+last point repeats the first is computed with without that point.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 from pcarann.backend.arrays import Array, place_of
 from pcarann.spatial.axis import Axis, Boundary
 from pcarann.spatial.domain import Domain
+from pcarann.spatial.mesh_domain import MeshDomain, Space
 
 __all__ = ["Layout"]
 
@@ -41,6 +42,8 @@ class Layout:
     boundaries: tuple[Boundary, ...]
     closed: tuple[bool, ...]
     """Whether the last point of a period repeats the first"""
+    mesh: MeshDomain | None = None
+    """Where the last axis counts its nodes"""
 
     @classmethod
     def of(cls, input_grid: tuple[int, ...], output_grid: tuple[int, ...], axes: Sequence[int] | None = None) -> Layout:
@@ -56,13 +59,26 @@ class Layout:
         free: Boundary = "free"
         return cls(input_grid, output_grid, space, (free,) * len(space), (False,) * len(space))
 
+    @classmethod
+    def on_mesh(cls, input_grid: tuple[int, ...], output_grid: tuple[int, ...], mesh: MeshDomain) -> Layout:
+        """Fields at the nodes of a mesh, which the last axis counts; others are refused."""
+        for grid in (input_grid, output_grid):
+            if mesh.mesh.node_axis(grid) != len(grid) - 1:
+                raise ValueError(
+                    f"Stages need nodes on the last axis, found fields of shape {grid} on a mesh of {mesh.points} "
+                    "nodes: move components to the front (np.moveaxis)."
+                )
+        return cls(input_grid, output_grid, (-1,), ("free",), (False,), mesh)
+
     def ending(self, boundaries: Sequence[Boundary], closed: Sequence[bool]) -> Layout:
         """The same with other ends."""
         return replace(self, boundaries=tuple(boundaries), closed=tuple(closed))
 
     @cached_property
-    def domain(self) -> Domain:
+    def domain(self) -> Space:
         """The space that is computed with"""
+        if self.mesh is not None:
+            return self.mesh
         sizes = (self.output_grid[i] - int(closed) for i, closed in zip(self.space, self.closed, strict=True))
         return Domain(tuple(Axis(n, boundary) for n, boundary in zip(sizes, self.boundaries, strict=True)))
 

@@ -32,7 +32,7 @@ class StagesReport:
         layout, seen = self.settled.layout, self.settled.channels
         axes = ", ".join(f"{axis} {kind}" for axis, kind in zip(layout.space, layout.boundaries, strict=True))
         lines = [
-            f"axes of space: {axes}",
+            f"axes of space: {axes}" if layout.mesh is None else f"space: {layout.mesh.mesh!r}",
             f"channels: {', '.join(f'{name} {value}' for name, value in vars(seen).items())}",
             *(f"  tried {trial.name}: {trial.error:.3g}" for trial in self.settled.trials),
             f"start: {self.start}, error {self.begun:.3g}"

@@ -6,6 +6,7 @@ they see predictions for samples that a fit to four fifths of the others was ask
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,7 +19,7 @@ from pcarann.latent.units import Units
 from pcarann.spatial.chain import relative_error
 from pcarann.spatial.stage import Scene
 
-__all__ = ["FOLDS", "Start", "mean_field"]
+__all__ = ["FOLDS", "Start", "mean_field", "units_of"]
 
 FOLDS = 5
 _COMPARED = 200  # samples by which input and mean field are
@@ -111,6 +112,19 @@ def mean_field(fields: Array) -> Array:
     xp = place_of(fields).xp
     mean = xp.mean(fields, axis=0)
     return xp.where(xp.abs(mean) > _ROUNDING * largest(fields), mean, xp.zeros_like(mean))
+
+
+def units_of(inputs: Array, outputs: Array, evolves: bool) -> Units:
+    """Powers of two by which fields have a size of about 1; one for both where they are states of one flow."""
+
+    def unit(fields: Array) -> float:
+        xp = place_of(fields).xp
+        largest = float(xp.max(xp.abs(fields)))
+        size = largest * float(xp.sqrt(xp.mean((fields / largest) ** 2))) if largest > 0 else 1.0
+        return math.ldexp(1.0, math.frexp(size)[1] - 1)
+
+    of_outputs = unit(outputs)
+    return Units(of_outputs if evolves else unit(inputs), of_outputs)
 
 
 def _quietly_fitted(model: Any, X: Array, y: Array) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from numbers import Integral
 from typing import Any, get_args
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from pcarann.backend.arrays import Array, Place, to_host
 from pcarann.latent.units import Units
+from pcarann.mesh.mesh import Mesh
 from pcarann.options import Grid
 from pcarann.spatial.axis import Boundary
 from pcarann.spatial.bands import Bands, Sums
@@ -32,6 +33,7 @@ from pcarann.spatial.start import Start
 from pcarann.spatial.terms import Terms
 from pcarann.storage.document import described_calibration, plain
 from pcarann.storage.formats import FORMAT_VERSION, Document, Tensors
+from pcarann.storage.meshes import described_mesh, rebuilt_mesh
 from pcarann.storage.packing import described_packing, rebuilt_packing
 from pcarann.storage.rebuild import rebuilt_calibration, with_options
 from pcarann.symmetry.generators import Symmetry
@@ -71,6 +73,7 @@ def described_stages(fitted: FittedStages, parameters: Mapping[str, Any]) -> tup
         tensors["fixed"] = to_host(sight.fixed)
     left_out = ("model", "symmetry", "terms", "device", "channels", "random_state")
     stored = {name: plain(value) for name, value in parameters.items() if name not in left_out}
+    stored |= {"grid": None} if isinstance(parameters["grid"], Mesh) else {}  # the layout has the mesh of the fit
     seed = parameters["random_state"]
     stored |= {"random_state": int(seed) if isinstance(seed, Integral) else None}  # a generator has moved on
     facts = ("output_size", "value_range", "samples", "state", "calibrated")
@@ -81,7 +84,7 @@ def described_stages(fitted: FittedStages, parameters: Mapping[str, Any]) -> tup
         "packing": described_packing(fitted.packing, tensors),
         "parameters": stored | {"channels": parameters["channels"] and _channels(parameters["channels"])},
         "start": fitted.start.name,
-        "layout": asdict(layout),
+        "layout": _described_layout(layout, tensors),
         "channels": _channels(fitted.report.settled.channels),
         "evolving": sight is not None and sight.evolving,
         "terms": [] if fitted.terms is None else fitted.terms.names,
@@ -100,7 +103,7 @@ def rebuilt_stages(
     document: Document, tensors: Tensors, place: Place, model: Any = None, terms: Any = ()
 ) -> FittedStages:
     """Return the record that a document describes; `model` is what stages start from, where that is one."""
-    layout = _layout(document["layout"])
+    layout = _layout(document["layout"], tensors)
     units = Units(**{name: float(unit) for name, unit in document["units"].items()})
     ends = [[one] if isinstance(one, float | int) else one for one in document["value_range"]]
     numbers = [units.inputs, units.outputs, document["output_size"], *(number for end in ends for number in end)]
@@ -145,6 +148,8 @@ def rebuilt_parameters(document: Document, fitted: FittedStages) -> dict[str, An
     parameters = {name: with_options(value) for name, value in stored.items()}
     parameters |= {"grid": parameters["grid"] and _tupled(parameters["grid"])}
     scene = fitted.chains[0].scene
+    if scene.layout.mesh is not None:
+        parameters["grid"] = scene.layout.mesh.mesh
     if document["parameters"]["channels"] is not None:
         parameters["channels"] = fitted.report.settled.channels
     if scene.group is not None:
@@ -169,8 +174,19 @@ def _range(ends: Any, components: int) -> Range:
     return low * (components // len(low)), high * (components // len(high))
 
 
-def _layout(described: dict[str, Any]) -> Layout:
-    layout = Layout(**{name: tuple(part) for name, part in described.items()})
+def _described_layout(layout: Layout, tensors: Tensors) -> dict[str, Any]:
+    found = {field.name: getattr(layout, field.name) for field in fields(layout) if field.name != "mesh"}
+    return found if layout.mesh is None else found | {"mesh": described_mesh(layout.mesh, tensors)}
+
+
+def _layout(described: dict[str, Any], tensors: Tensors) -> Layout:
+    parts: dict[str, Any] = {name: tuple(part) for name, part in described.items() if name != "mesh"}
+    layout = Layout(**parts)
+    if described.get("mesh") is not None:
+        found = Layout.on_mesh(layout.input_grid, layout.output_grid, rebuilt_mesh(described["mesh"], tensors))
+        if replace(found, mesh=None) != layout:
+            raise ValueError("its grids are not those of its mesh")
+        return found
     sizes = (*layout.input_grid, *layout.output_grid)
     whole = all(isinstance(n, int) and n > 0 for n in sizes) and all(isinstance(one, bool) for one in layout.closed)
     kinds = len(layout.boundaries) == len(layout.closed) == len(layout.space)
