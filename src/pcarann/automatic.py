@@ -22,7 +22,7 @@ from pcarann.backend.arrays import Array, taken
 from pcarann.backend.progress import progress
 from pcarann.containers.packing import Packed, Packing, packed
 from pcarann.fitting import checked_pairs
-from pcarann.mesh import Mesh
+from pcarann.mesh.mesh import Mesh
 from pcarann.operator import PCARaNN
 from pcarann.options import Grid
 from pcarann.recipe.choice import KEPT_ENERGY

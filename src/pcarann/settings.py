@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pcarann.containers.packing import Packed
-from pcarann.mesh import Mesh
+from pcarann.mesh.mesh import Mesh
 from pcarann.options import Adapt, Fields, Kernel, Refine, resolved
 from pcarann.symmetry.generators import Symmetry
 from pcarann.validation import check_choice, check_components, check_count, check_number, check_seed

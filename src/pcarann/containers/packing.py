@@ -21,7 +21,7 @@ from pcarann.containers.labels import is_labelled, is_labelled_set
 from pcarann.containers.parts import Opened, Side
 from pcarann.containers.quadrature import quadrature_of
 from pcarann.containers.stacking import InputStack, OutputStack
-from pcarann.mesh import Mesh
+from pcarann.mesh.mesh import Mesh
 from pcarann.uncertainty.bands import Band
 from pcarann.validation import check_pair_lengths, required, warn_user
 

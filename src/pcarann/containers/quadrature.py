@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pcarann.containers.parts import Part
-from pcarann.mesh import Mesh
+from pcarann.mesh.mesh import Mesh
 
 __all__ = ["quadrature_of"]
 

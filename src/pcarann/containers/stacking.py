@@ -16,7 +16,7 @@ import numpy as np
 from pcarann.backend.arrays import Array, Place, place_of
 from pcarann.containers.coding import is_table, matrix_of, scale_of
 from pcarann.containers.parts import Part
-from pcarann.mesh import Mesh
+from pcarann.mesh.mesh import Mesh
 
 __all__ = ["InputStack", "OutputStack"]
 
@@ -54,15 +54,28 @@ class InputStack:
         return xp.concat(found, axis=1)
 
     @property
-    def grid(self) -> tuple[int, ...]:
-        """Shape of one sample of the array that is made"""
+    def counts(self) -> list[int]:
+        """Components of each part"""
         nodes = 1 if self.mesh is None else self.mesh.nodes
         sizes = [int(np.prod(part.grid)) for part in self.parts]
-        counts = [
+        return [
             size if table else size // nodes if self.mesh is not None else int(np.prod(part.grid[: -len(self.space)]))
             for part, table, size in zip(self.parts, self.tables, sizes, strict=True)
         ]
-        return (sum(counts), *self.space)
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Shape of one sample of the array that is made"""
+        return (sum(self.counts), *self.space)
+
+    def apart(self, stacked: Array) -> dict[str, Array]:
+        """Parts by name of (samples, components, *space): numbers, tables, and fields as they were stacked."""
+        found, start = {}, 0
+        for part, table, count in zip(self.parts, self.tables, self.counts, strict=True):
+            fields = stacked[:, start : start + count, ...]
+            found[part.name] = fields[(slice(None), slice(None), *(0 for _ in self.space))] if table else fields
+            start += count
+        return found
 
     def _on_space(self, matrix: Array, part: Part) -> Array:
         """(samples, components, *space) of a field, wherever it lives."""

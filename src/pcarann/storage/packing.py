@@ -13,7 +13,7 @@ from pcarann.containers.labels import Label
 from pcarann.containers.packing import Packing
 from pcarann.containers.parts import Part, Side
 from pcarann.containers.stacking import InputStack, OutputStack
-from pcarann.mesh import Mesh
+from pcarann.mesh.mesh import Mesh
 from pcarann.storage.formats import Document, Tensors
 
 __all__ = ["described_packing", "rebuilt_packing"]
