@@ -1,8 +1,11 @@
-"""Meshes that tests share: unstructured triangles and tetrahedra, bent quadrilaterals and hexahedra, surfaces."""
+"""Meshes that tests share: unstructured, bent, on surfaces, of points alone; and an equation on them."""
 
 import numpy as np
+import scipy.sparse as sparse
+from scipy.sparse.linalg import spsolve
 from scipy.spatial import ConvexHull, Delaunay
 
+from pcarann.mesh.elements import KINDS, Block, assembled
 from pcarann.mesh.mesh import Mesh
 
 
@@ -81,3 +84,24 @@ def cloud(count=200, dimension=2, seed=0):
 CELLS = {"line": line, "triangles": triangles, "quads": quads, "tetrahedra": tetrahedra, "hexahedra": hexahedra,
          "mixed": mixed}  # fmt: skip
 CLOUDS = {f"cloud in {d}": lambda d=d: cloud(150, d) for d in (1, 2, 3)}
+
+
+def disc(count=400):
+    """A sunflower's points on a disc, finer in the middle, and their triangles."""
+    turn, radius = np.pi * (3 - np.sqrt(5)) * np.arange(count), np.sqrt((np.arange(count) + 0.5) / count)
+    radius = radius * (0.6 + 0.4 * radius)
+    points = np.stack([radius * np.cos(turn), radius * np.sin(turn)], axis=1)
+    cells = Delaunay(points).simplices
+    sides = points[cells[:, 1:]] - points[cells[:, :1]]
+    return Mesh(points, cells[np.abs(np.linalg.det(sides)) > 1e-6])
+
+
+def reactions(mesh, samples, seed=0):
+    """Rough a, and u of −Δu + 30 eᵃ u = 30, solved with linear elements: (samples, nodes) each."""
+    values, functions = mesh.harmonics(min(mesh.nodes, 200))
+    a = np.random.default_rng(seed).normal(size=(samples, len(values))) / (1 + values / 50) ** 0.75 @ functions
+    a /= a.std()
+    blocks = [Block(KINDS[kind], cells) for kind, cells in mesh.cells.items()]
+    stiffness, weights = assembled(blocks, mesh.points)[2], sparse.diags(mesh.weights)
+    u = [spsolve((stiffness + 30 * weights @ sparse.diags(np.exp(one))).tocsc(), 30 * mesh.weights) for one in a]
+    return a, np.stack(u)

@@ -18,6 +18,8 @@ import scipy.linalg
 import scipy.sparse as sparse
 import scipy.sparse.linalg
 
+from pcarann.backend.arrays import place_of
+from pcarann.backend.concurrency import single_threaded
 from pcarann.mesh.elements import Matrix
 
 __all__ = ["Harmonics", "solved"]
@@ -43,15 +45,34 @@ def solved(stiffness: Any, weights: Matrix, count: int) -> Harmonics:
     scaled = sparse.diags(1 / roots) @ stiffness @ sparse.diags(1 / roots)
     scaled = (scaled + scaled.T) / 2
     nodes = len(weights)
-    if nodes <= _DENSE or count * _SHARE >= nodes:
-        values, vectors = scipy.linalg.eigh(scaled.toarray(), subset_by_index=[0, count - 1], driver="evr")
-    else:
-        shift = -_SHIFT * float(scaled.diagonal().mean()) * count / nodes
-        begin = np.random.default_rng(0).standard_normal(nodes)
-        values, vectors = scipy.sparse.linalg.eigsh(scaled.tocsc(), k=count, sigma=shift, which="LM", v0=begin)
+    with single_threaded(
+        place_of(None)
+    ):  # threads would wait for one another: one is faster, and rounds alike anywhere
+        if nodes <= _DENSE or count * _SHARE >= nodes:
+            values, vectors = scipy.linalg.eigh(scaled.toarray(), subset_by_index=[0, count - 1], driver="evr")
+        else:
+            values, vectors = _around_nothing(scaled.tocsc(), count)
     order = np.argsort(values, kind="stable")
     values = np.where(values < _NOTHING * float(scaled.diagonal().max()), 0.0, values)[order]
     return Harmonics(values, _signed(vectors[:, order].T / roots))
+
+
+def _around_nothing(matrix: Any, count: int) -> tuple[Matrix, Matrix]:
+    """Lanczos' method on (A − σ)⁻¹, σ < 0, which is positive and needs no pivots."""
+    nodes = matrix.shape[0]
+    shift = -_SHIFT * float(matrix.diagonal().mean()) * count / nodes
+    factors = scipy.sparse.linalg.splu(
+        (matrix - shift * sparse.eye(nodes)).tocsc(),
+        permc_spec="MMD_AT_PLUS_A",
+        diag_pivot_thresh=0.0,
+        options={"SymmetricMode": True},
+    )
+    inverse = scipy.sparse.linalg.LinearOperator(matrix.shape, matvec=factors.solve, dtype=np.float64)
+    begin = np.random.default_rng(0).standard_normal(nodes)
+    found: tuple[Matrix, Matrix] = scipy.sparse.linalg.eigsh(
+        matrix, k=count, sigma=shift, which="LM", v0=begin, OPinv=inverse
+    )
+    return found
 
 
 def _signed(functions: Matrix) -> Matrix:
