@@ -14,6 +14,7 @@ from pcarann.cli.kinds import GENERATED, is_model, largest_parts, size_in_words
 from pcarann.cli.models import model_facts
 from pcarann.cli.options import PROBLEMS, device_option, json_option, load_surrogate
 from pcarann.cli.output import show
+from pcarann.cli.pictures import draw_data
 from pcarann.cli.targets import Target, target_option
 
 __all__ = ["describe", "generate"]
@@ -23,23 +24,26 @@ __all__ = ["describe", "generate"]
 @click.argument("file", type=click.Path(path_type=Path))
 @target_option(
     "--picture",
-    about="Of a model: draw what of an input counts (.png, .svg, .pdf). Of existing files only a picture is replaced.",
+    about="Draw samples of data, or of a model what of an input counts (.png, .svg, .pdf). Of existing files only a "
+    "picture is replaced.",
 )
 @json_option
 def describe(file: Path, target: Target | None, as_json: bool) -> None:
     """Say what is in a data file or a model file."""
     from pcarann.problems import readers
+    from pcarann.problems.formats.mesh import MESH_ENDINGS
 
-    if not file.exists():
-        raise FileNotFoundError(f"There is no file {file}.")
     if file.is_file() and is_model(file):
         show(_describe_model(file, target), as_json, str(file))
         return
-    if file.suffix.lower() not in (*readers.ENDINGS, *readers.MESHES):
+    if not file.exists() and file.suffix.lower() not in MESH_ENDINGS:
+        raise FileNotFoundError(f"There is no file {file}.")
+    if not readers.is_data(file) and file.suffix.lower() not in readers.MESHES:
         known = ", ".join(readers.ENDINGS)
         raise ValueError(f"{file} is not a pcarann model file, nor data with an ending that is known: {known}.")
     if target:
-        raise click.UsageError("--picture belongs to a model file.")
+        target.check_picture(readers.files_read(file))
+        draw_data(file, target.path)
     show(readers.describe(file), as_json, str(file), verbatim=True)
 
 
