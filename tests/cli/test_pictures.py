@@ -64,6 +64,8 @@ def test_coordinates_that_were_stored_are_taken_where_they_fit(folder):
     assert list(place_of(Path("own.npz"), (3, 9))["coords"]) == ["t", "x"]
     assert list(place_of(Path("own.npz"), (9,))["coords"]) == ["x"]
     assert place_of(Path("own.npz"), (5,)) == {}
+    OperatorData(np.ones((4, 9)), np.ones((4, 9, 9)), {"x": x, "t": x}).save("doubtful.npz")
+    assert place_of(Path("doubtful.npz"), (9,)) == place_of(Path("doubtful.npz"), (9, 9)) == {}
 
 
 def test_samples_on_a_mesh_are_drawn_on_it(folder):

@@ -104,7 +104,7 @@ def test_of_nodes_in_space_those_near_the_middle_plane_are_shown(axis):
 
 def test_triangles_in_front_hide_those_behind(axis):
     points = np.array([[0, 1, 0], [1, 1, 0], [0, 1, 1], [0, 0, 0], [1, 0, 0], [0, 0, 1.0]])
-    drawn = draw_field(axis, [9.0] * 3 + [1.0] * 3, points=points, triangles=[[3, 4, 5], [0, 1, 2]])
+    drawn = draw_field(axis, [9.0] * 3 + [1.0] * 3, points=points, triangles=[[3, 4, 5], [0, 1, 2]], flat=True)
     assert drawn.get_array().tolist() == [9.0, 1.0]  # y runs away from the reader
 
 

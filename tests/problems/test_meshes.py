@@ -108,6 +108,17 @@ def test_one_sample_is_one_file_without_a_number(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a.vtu"]
 
 
+@pytest.mark.parametrize("ending", [".vtu", ".xdmf"])
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+def test_clouds_and_lines_are_written_too(tmp_path, ending, dimensions):
+    points = RNG.random((12, dimensions))
+    path = tmp_path / f"a{ending}"
+    for cells in ({}, {"line": np.array([[0, 1], [1, 2]])}):
+        write_mesh_fields(path, points, cells, {"T": FIELDS["T"][0]})
+        assert np.array_equal(read(path, "T", None)[0], FIELDS["T"][:1])
+        assert np.array_equal(read_mesh(path).points[:, :dimensions], points)
+
+
 # What is refused
 
 

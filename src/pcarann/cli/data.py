@@ -12,9 +12,9 @@ import click
 
 from pcarann.cli.kinds import GENERATED, is_model, largest_parts, size_in_words
 from pcarann.cli.models import model_facts
-from pcarann.cli.options import PROBLEMS, device_option, json_option, load_surrogate
+from pcarann.cli.options import PROBLEMS, device_option, json_option, load_surrogate, mesh_of
 from pcarann.cli.output import show
-from pcarann.cli.pictures import draw_data
+from pcarann.cli.pictures import draw_data, on_mesh
 from pcarann.cli.targets import Target, target_option
 
 __all__ = ["describe", "generate"]
@@ -55,7 +55,8 @@ def _describe_model(file: Path, target: Target | None) -> dict[str, Any]:
         latent = model.model_ if hasattr(model, "marched_") else model
         if not hasattr(latent, "sensitivity_"):
             raise click.UsageError("--picture shows what of an input counts for a latent model: this one has stages.")
-        latent.sensitivity_.draw(target.path)
+        sensitivity = latent.sensitivity_
+        sensitivity.draw(target.path, **on_mesh(mesh_of(latent), sensitivity.map.shape))
     size = os.path.getsize(file)
     return {**model_facts(model), "bytes": size, "size": size_in_words(size), "largest_parts": largest_parts(file)}
 

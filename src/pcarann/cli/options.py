@@ -20,6 +20,7 @@ __all__ = [
     "duration",
     "json_option",
     "load_surrogate",
+    "mesh_of",
     "model_argument",
     "number_or_pair",
 ]
@@ -34,6 +35,11 @@ def load_surrogate(path: Path, device: str | None = None) -> Any:
     from pcarann.loading import load
 
     return load(path, device)
+
+
+def mesh_of(model: Any) -> Any:
+    """The mesh that a model knows its outputs lie on, anything with `points` and `cells`; None else."""
+    return getattr(model, "mesh_", None)
 
 
 def sample_range(_: click.Context, option: click.Parameter, text: str | None) -> slice | None:

@@ -12,7 +12,7 @@ from pcarann.cli.options import Source
 from pcarann.cli.targets import Target, check_folder
 from pcarann.drawing import Place
 
-__all__ = ["draw_data", "draw_samples", "picture_targets", "place_of"]
+__all__ = ["draw_data", "draw_samples", "on_mesh", "picture_targets", "place_of"]
 
 _RANKS = ("best", "median", "worst")
 _COORDINATE = "coordinates."
@@ -29,8 +29,13 @@ def picture_targets(folder: Path, sources: Iterable[Path]) -> dict[str, Target]:
     return targets
 
 
-def draw_samples(targets: dict[str, Target], found: Mapping[str, Any], truth: Any, data: Source) -> list[str]:
-    """Draw the samples of least, median and greatest error, an output with a name on its own; return the files."""
+def draw_samples(
+    targets: dict[str, Target], found: Mapping[str, Any], truth: Any, mesh: Any, data: Source
+) -> list[str]:
+    """Draw the samples of least, median and greatest error, an output with a name on its own; return the files.
+
+    They are drawn on the mesh where it fits, else on what the data lie on.
+    """
     from pcarann.drawing import draw_prediction
     from pcarann.metrics import relative_l2
 
@@ -38,7 +43,7 @@ def draw_samples(targets: dict[str, Target], found: Mapping[str, Any], truth: An
     for name, wanted in (truth if isinstance(truth, Mapping) else {"": truth}).items():
         fields = {part: np.asarray(field[name] if name else field) for part, field in found.items()}
         order = np.argsort(np.asarray(relative_l2(fields["mean"], wanted, per_sample=True)), kind="stable")
-        place = place_of(data.path, wanted.shape[1:])
+        place = on_mesh(mesh, wanted.shape[1:]) or place_of(data.path, wanted.shape[1:])
         for rank, row in zip(_RANKS, (order[0], order[(len(order) - 1) // 2], order[-1]), strict=True):
             path = targets[rank].path
             path = path.with_name(f"{rank}_{name}.png") if name else path
@@ -49,25 +54,33 @@ def draw_samples(targets: dict[str, Target], found: Mapping[str, Any], truth: An
     return files
 
 
+def on_mesh(mesh: Any, shape: tuple[int, ...]) -> Place:
+    """The place of fields of this shape on a mesh; nothing where there is none, or where they have other nodes."""
+    from pcarann.problems.meshes import triangles_of
+
+    fits = mesh is not None and len(mesh.points) in shape and len(shape) <= 2
+    return Place(points=mesh.points, triangles=triangles_of(mesh.cells)) if fits else Place()
+
+
 def place_of(path: Path, shape: tuple[int, ...]) -> Place:
-    """What fields of this shape lie on: the mesh of mesh files, the coordinates that `generate` wrote, or nothing."""
+    """What fields of this shape lie on: the mesh of mesh files, coordinates that were stored with them, or nothing.
+
+    Nobody says which axis a coordinate belongs to, so its length must leave no doubt.
+    """
     from pcarann.problems.formats.mesh import is_mesh_source
     from pcarann.problems.meshes import read_mesh
     from pcarann.problems.readers import open_arrays
 
     if is_mesh_source(path):
-        mesh = read_mesh(path)
-        fits = len(mesh.points) in shape and len(shape) <= 2
-        return Place(points=mesh.points, triangles=mesh.triangles) if fits else Place()
+        return on_mesh(read_mesh(path), shape)
     if path.suffix.lower() != ".npz":
         return Place()
     with open_arrays(path) as arrays:
         axes = {name[len(_COORDINATE) :]: arrays[name]().whole() for name in arrays if name.startswith(_COORDINATE)}
-    for start in range(len(axes)):
-        rest = dict(list(axes.items())[start:])
-        if tuple(map(len, rest.values())) == shape:
-            return Place(coords=rest)
-    return Place()
+    found = [[name for name, axis in axes.items() if len(axis) == length] for length in shape]
+    if any(len(names) != 1 for names in found) or len(set(shape)) < len(shape):
+        return Place()
+    return Place(coords={names[0]: axes[names[0]] for names in found})
 
 
 def draw_data(path: Path, target: Path) -> None:

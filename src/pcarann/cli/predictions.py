@@ -14,7 +14,16 @@ import click
 import numpy as np
 
 from pcarann.cli.kinds import PREDICTION
-from pcarann.cli.options import Source, count, data_options, device_option, json_option, load_surrogate, model_argument
+from pcarann.cli.options import (
+    Source,
+    count,
+    data_options,
+    device_option,
+    json_option,
+    load_surrogate,
+    mesh_of,
+    model_argument,
+)
 from pcarann.cli.output import busy, show
 from pcarann.cli.pictures import draw_samples, picture_targets
 from pcarann.cli.targets import Target, target_option
@@ -83,7 +92,7 @@ def _mesh_of(fitted: Any, data: Source, ending: str) -> Any:
     """The mesh of a model, or else of the data that it is given; None where neither is needed."""
     if ending not in _MESHES:
         return None
-    mesh = getattr(fitted, "mesh_", None) or data.mesh()
+    mesh = data.mesh() if mesh_of(fitted) is None else mesh_of(fitted)
     if mesh is None:
         raise click.UsageError(f"-o can end in {ending} only where DATA, or those of the fit, are on a mesh.")
     return mesh
@@ -169,7 +178,7 @@ def evaluate(model: Path, data: Source, alpha: float, method: Any, plots: Path |
     if record.stale:
         facts["intervals"] = "none: the model was changed after its calibration, calibrate again"
     if targets:
-        facts["pictures"] = draw_samples(targets, found, u, data)
+        facts["pictures"] = draw_samples(targets, found, u, mesh_of(fitted), data)
     show(facts, others["as_json"], "Evaluation")
 
 

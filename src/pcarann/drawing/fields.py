@@ -7,6 +7,7 @@ readers. Where a value is NaN the panel stays white. Nothing here knows of windo
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Unpack
 
 import numpy as np
@@ -77,13 +78,16 @@ def limits_of(*fields: Any, error: bool = False) -> tuple[float, float]:
     return float(finite.min()), float(finite.max())
 
 
-def _painters(flat: bool) -> dict[Kind, Callable[[Any, Values, Layout, dict[str, Any]], Any]]:
-    shaded = _draw_flat_triangles if flat else _draw_triangles
+_Painter = Callable[[Any, Values, Layout, dict[str, Any]], Any]
+
+
+def _painters(flat: bool) -> dict[Kind, _Painter]:
+    shading = "flat" if flat else "gouraud"
     return {
         "image": _draw_image,
         "volume": _draw_slices,
-        "triangles": shaded,
-        "surface": _draw_surface,
+        "triangles": partial(_draw_triangles, shading),
+        "surface": partial(_draw_surface, shading),
         "cloud": _draw_cloud,
     }
 
@@ -105,6 +109,7 @@ def _colour_bar(axis: Any, drawn: Any, label: str) -> None:
     numbers.set_powerlimits((-2, 3))
     bar.ax.yaxis.set_major_formatter(numbers)
     bar.ax.yaxis.set_offset_position("left")
+    bar.ax.yaxis.OFFSETTEXTPAD = 7  # above a tick at the very top
     bar.outline.set_visible(False)
 
 
@@ -223,21 +228,18 @@ def _tell_slices(axis: Any, names: list[str], levels: list[str], lengths: list[f
     axis.set_aspect("equal")
 
 
-def _draw_triangles(axis: Any, values: Values, layout: Layout, look: dict[str, Any]) -> Any:
-    return _paint_triangles(axis, values, layout, {**look, "shading": "gouraud"})
-
-
-def _draw_flat_triangles(axis: Any, values: Values, layout: Layout, look: dict[str, Any]) -> Any:
-    return _paint_triangles(axis, values, layout, {**look, "shading": "flat"})
-
-
-def _paint_triangles(axis: Any, values: Values, layout: Layout, look: dict[str, Any]) -> Any:
+def _draw_triangles(shading: str, axis: Any, values: Values, layout: Layout, look: dict[str, Any]) -> Any:
     assert layout.points is not None
     assert layout.triangles is not None
-    shown = layout.triangles[np.isfinite(values[layout.triangles]).all(axis=1)]
-    finite = np.where(np.isfinite(values), values, 0.0)
-    drawn = axis.tripcolor(*layout.points.T, shown, finite, rasterized=True, **look)
+    drawn = _paint_triangles(axis, layout.points, layout.triangles, values, {**look, "shading": shading})
     return _in_the_plane(axis, layout.points, ("x", "y"), drawn)
+
+
+def _paint_triangles(axis: Any, points: Values, triangles: Values, values: Values, look: dict[str, Any]) -> Any:
+    """Those triangles, one after another, whose values are all known."""
+    shown = triangles[np.isfinite(values[triangles]).all(axis=1)]
+    finite = np.where(np.isfinite(values), values, 0.0)
+    return axis.tripcolor(*points.T, shown, finite, rasterized=True, **look)
 
 
 def _in_the_plane(axis: Any, points: Values, names: tuple[str, str], drawn: Any) -> Any:
@@ -249,20 +251,14 @@ def _in_the_plane(axis: Any, points: Values, names: tuple[str, str], drawn: Any)
     return drawn
 
 
-def _draw_surface(axis: Any, values: Values, layout: Layout, look: dict[str, Any]) -> Any:
-    """Triangles in space, those behind first, each with the mean of its nodes."""
-    from matplotlib.collections import PolyCollection
-
+def _draw_surface(shading: str, axis: Any, values: Values, layout: Layout, look: dict[str, Any]) -> Any:
+    """Triangles in space as they are seen from above in front, those behind drawn first."""
     assert layout.points is not None
     assert layout.triangles is not None
     towards = np.cross(*_LEVEL)
-    corners = layout.points[layout.triangles]
-    order = np.argsort(corners.mean(axis=1) @ towards)
-    colours = np.ma.masked_invalid(values[layout.triangles].mean(axis=1)[order])
-    drawn = PolyCollection(corners[order] @ _LEVEL.T, array=colours, cmap=look["cmap"], edgecolors="face", lw=0.2)
-    drawn.set_clim(look["vmin"], look["vmax"])
-    axis.add_collection(drawn)
-    axis.autoscale_view()
+    order = np.argsort(layout.points[layout.triangles].mean(axis=1) @ towards, kind="stable")
+    seen = layout.points @ _LEVEL.T
+    drawn = _paint_triangles(axis, seen, layout.triangles[order], values, {**look, "shading": shading})
     axis.set_aspect("equal")
     axis.set_axis_off()
     return drawn

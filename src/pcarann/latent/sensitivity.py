@@ -89,3 +89,5 @@ def _draw_map(axis: Any, values: Values, channels: bool, place: Place) -> None:
     shown = values.max(axis=0) if channels and values.ndim > 1 else values
     draw_field(axis, shown, limits=(0.0, 1.0), **place)
     axis.set_title("b  where the input counts")
+    if axis.lines:
+        axis.set_ylim(0, 1.05)

@@ -125,7 +125,9 @@ def write_mesh_samples(
 
     To `.vtu` there is a file for each sample, numbered where there are several, to `.xdmf` a series of one file.
     """
-    nodes, blocks = to_host(points), {kind: to_host(cells[kind]) for kind in cells}
+    nodes = to_host(points)
+    # Nodes without cells are cells of their own, so that programs show them.
+    blocks = {kind: to_host(cells[kind]) for kind in cells} or {"vertex": np.arange(len(nodes))[:, None]}
     arrays = {name: _checked(name, to_host(field), len(nodes)) for name, field in fields.items()}
     counts = {name: len(array) for name, array in arrays.items()}
     if len(set(counts.values())) != 1:
@@ -158,7 +160,8 @@ def _checked(name: str, field: Array, nodes: int) -> Array:
 def _write_series(package: Any, path: Path, mesh: tuple[Array, dict[str, Array]], arrays: dict[str, Array]) -> None:
     """Write a series whose numbers are text inside it: one file, which is whole or not there."""
     with _draft_of(path) as draft, package.xdmf.TimeSeriesWriter(draft, data_format="XML") as writer:
-        writer.write_points_cells(mesh[0], list(mesh[1].items()))
+        points = np.hstack([mesh[0], np.zeros((len(mesh[0]), max(0, 2 - mesh[0].shape[1])))])
+        writer.write_points_cells(points, list(mesh[1].items()))
         for k in range(len(next(iter(arrays.values())))):
             # As doubles: meshio gives single precision a digit too few to be read back as it was.
             data = {
