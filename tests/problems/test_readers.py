@@ -198,7 +198,9 @@ def test_a_missing_file_is_named(tmp_path):
 
 def test_an_unknown_ending_lists_the_known_ones(tmp_path):
     (tmp_path / "data.csv").write_text("1,2")
-    with pytest.raises(DataFileError, match=r"'\.csv': \.npz, \.npy, \.mat, \.h5, \.hdf5, \.nc, \.zarr can be read"):
+    with pytest.raises(
+        DataFileError, match=r"'\.csv': \.npz, \.npy, \.mat, \.h5, \.hdf5, \.nc, \.zarr, \.vtu, .* can be read"
+    ):
         read(tmp_path / "data.csv")
 
 
@@ -580,10 +582,10 @@ def test_a_pipe_in_a_zarr_store_is_refused(tmp_path):
         read(store, "a", "u")
 
 
-@pytest.mark.parametrize("name", ["flow.vtu", "flow.VTK", "flow.xdmf", "case.foam", "part.msh"])
-def test_a_mesh_is_called_a_mesh(tmp_path, name):
+@pytest.mark.parametrize("name", ["flow.vtp", "flow.PVD", "case.foam", "part.stl"])
+def test_a_mesh_of_another_kind_is_called_a_mesh(tmp_path, name):
     (tmp_path / name).write_text('<VTKFile type="UnstructuredGrid">')
-    with pytest.raises(DataFileError, match=r"is a mesh \(\w+\), and meshes are not read yet: convert it to"):
+    with pytest.raises(DataFileError, match=r"is a mesh of a kind \(\w+\) that is not read: convert it to \.vtu"):
         describe(tmp_path / name)
 
 
@@ -600,6 +602,49 @@ def test_the_files_that_are_read_are_those_without_their_index(tmp_path, monkeyp
     assert files_read("a.npy", "u.npy[0:2]") == (Path("a.npy"), Path("u.npy"))
     assert files_read("a.npy", "outputs") == (Path("a.npy"), Path("a.npy"))
     assert files_read("data.npz", "u.npy") == (Path("data.npz"),)
+    assert files_read("data.npz", {"u": "sol", "v": "other.h5:v[0:2]"}) == tuple(
+        map(Path, ("data.npz", "data.npz", "other.h5"))
+    )
+
+
+# Several parts by name
+
+
+def test_parts_are_read_by_name_from_one_file(tmp_path):
+    a, u = fields()
+    np.savez(tmp_path / "data.npz", k=a, f=2 * a, u=u)
+    inputs, outputs = read(tmp_path / "data.npz", {"perm": "k", "force": "f[:, 0]"}, "u", samples=slice(2, 5))
+    assert list(inputs) == ["perm", "force"]
+    assert np.array_equal(inputs["perm"], a[2:5])
+    assert np.array_equal(inputs["force"], 2 * a[2:5, 0])
+    assert np.array_equal(outputs, u[2:5])
+
+
+def test_parts_are_read_from_several_files(tmp_path):
+    a, u = fields()
+    np.savez(tmp_path / "data.npz", k=a)
+    np.save(tmp_path / "f.npy", 3 * a)
+    other = write(tmp_path, ".h5", a, u)
+    keys = {"k": "k", "f": f"{tmp_path / 'f.npy'}[:, :2]", "a": f"{other}:a[..., 0:3]"}
+    inputs, outputs = read(tmp_path / "data.npz", keys, {"u": f"{other}:u", "v": f"{other}:u[..., 0]"})
+    assert np.array_equal(inputs["f"], 3 * a[:, :2])
+    assert np.array_equal(inputs["a"], a[..., 0:3])
+    assert np.array_equal(outputs["u"], u)
+    assert np.array_equal(outputs["v"], u[..., 0])
+
+
+def test_parts_with_other_numbers_of_samples_are_named(tmp_path):
+    np.savez(tmp_path / "data.npz", k=np.ones((5, 2)), u=np.ones((4, 2)))
+    with pytest.raises(DataFileError, match="5 inputs a and 4 inputs b and 4 outputs were found"):
+        read(tmp_path / "data.npz", {"a": "k", "b": "u"}, "u")
+
+
+def test_a_part_that_is_not_there_is_named(tmp_path):
+    np.savez(tmp_path / "data.npz", k=np.ones((5, 2)))
+    with pytest.raises(DataFileError, match="no array 'q': it holds k"):
+        read(tmp_path / "data.npz", {"a": "q"}, None)
+    with pytest.raises(DataFileError, match=r"no data file .*none\.h5"):
+        read(tmp_path / "data.npz", {"a": "none.h5:q"}, None)
 
 
 @pytest.mark.parametrize("ending", [".npz", ".npy", ".mat", ".h5", ".nc"])

@@ -14,7 +14,8 @@ import click
 from pcarann import __version__
 from pcarann.cli.benchmarks import demo, reproduce
 from pcarann.cli.data import describe, generate
-from pcarann.cli.models import adapt, calibrate, evaluate, fit, predict
+from pcarann.cli.models import adapt, calibrate, fit
+from pcarann.cli.predictions import evaluate, predict
 
 __all__ = ["main"]
 
@@ -39,7 +40,8 @@ def main() -> None:
 
     DATA is a file of input and output fields, first axis the sample: .npz, .mat, .h5, .nc or .zarr, with the arrays
     `inputs` and `outputs` or those that --inputs and --outputs name; or a .npy file of inputs, --outputs naming the
-    .npy file of outputs. A key may carry an index, such as "u[..., 0:10]".
+    .npy file of outputs. A key may carry an index, such as "u[..., 0:10]". A folder or a pattern of .vtu, .vtk, .xdmf
+    or .msh files on one mesh has a sample in each, and the names of point data are keys.
     """
 
 

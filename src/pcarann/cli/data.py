@@ -12,8 +12,9 @@ import click
 
 from pcarann.cli.kinds import GENERATED, is_model, largest_parts, size_in_words
 from pcarann.cli.models import model_facts
-from pcarann.cli.options import PROBLEMS, device_option, json_option, load_surrogate
+from pcarann.cli.options import PROBLEMS, device_option, json_option, load_surrogate, mesh_of
 from pcarann.cli.output import show
+from pcarann.cli.pictures import draw_data, on_mesh
 from pcarann.cli.targets import Target, target_option
 
 __all__ = ["describe", "generate"]
@@ -23,23 +24,26 @@ __all__ = ["describe", "generate"]
 @click.argument("file", type=click.Path(path_type=Path))
 @target_option(
     "--picture",
-    about="Of a model: draw what of an input counts (.png, .svg, .pdf). Of existing files only a picture is replaced.",
+    about="Draw samples of data, or of a model what of an input counts (.png, .svg, .pdf). Of existing files only a "
+    "picture is replaced.",
 )
 @json_option
 def describe(file: Path, target: Target | None, as_json: bool) -> None:
     """Say what is in a data file or a model file."""
     from pcarann.problems import readers
+    from pcarann.problems.formats.mesh import MESH_ENDINGS
 
-    if not file.exists():
-        raise FileNotFoundError(f"There is no file {file}.")
     if file.is_file() and is_model(file):
         show(_describe_model(file, target), as_json, str(file))
         return
-    if file.suffix.lower() not in (*readers.ENDINGS, *readers.MESHES):
+    if not file.exists() and file.suffix.lower() not in MESH_ENDINGS:
+        raise FileNotFoundError(f"There is no file {file}.")
+    if not readers.is_data(file) and file.suffix.lower() not in readers.MESHES:
         known = ", ".join(readers.ENDINGS)
         raise ValueError(f"{file} is not a pcarann model file, nor data with an ending that is known: {known}.")
     if target:
-        raise click.UsageError("--picture belongs to a model file.")
+        target.check_picture(readers.files_read(file))
+        draw_data(file, target.path)
     show(readers.describe(file), as_json, str(file), verbatim=True)
 
 
@@ -51,7 +55,8 @@ def _describe_model(file: Path, target: Target | None) -> dict[str, Any]:
         latent = model.model_ if hasattr(model, "marched_") else model
         if not hasattr(latent, "sensitivity_"):
             raise click.UsageError("--picture shows what of an input counts for a latent model: this one has stages.")
-        latent.sensitivity_.draw(target.path)
+        sensitivity = latent.sensitivity_
+        sensitivity.draw(target.path, **on_mesh(mesh_of(latent), sensitivity.map.shape))
     size = os.path.getsize(file)
     return {**model_facts(model), "bytes": size, "size": size_in_words(size), "largest_parts": largest_parts(file)}
 

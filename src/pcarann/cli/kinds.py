@@ -70,8 +70,12 @@ def _is_picture(path: Path) -> bool:
 
 
 def _is_prediction(path: Path) -> bool:
-    with _open_npz(path) as arrays:
-        return set(arrays) in _PREDICTIONS
+    """Whether all arrays are parts of a prediction, of each output by name where there are several."""
+    from pcarann.problems.meshes import WRITTEN
+    from pcarann.problems.readers import open_arrays
+
+    with (open_arrays if path.suffix.lower() in WRITTEN else _open_npz)(path) as arrays:
+        return {name.rpartition(".")[2] for name in arrays} in _PREDICTIONS
 
 
 def _is_generated(path: Path) -> bool:
@@ -90,5 +94,5 @@ def _open_npz(path: Path) -> AbstractContextManager[Mapping[str, Any]]:
 
 MODEL = Kind("a pcarann model file", is_model)
 PICTURE = Kind("a picture", _is_picture)
-PREDICTION = Kind("a .npz file of a prediction", _is_prediction)
+PREDICTION = Kind("a file of a prediction", _is_prediction)
 GENERATED = Kind("data that generate wrote", _is_generated)

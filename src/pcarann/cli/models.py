@@ -1,4 +1,4 @@
-"""Commands on models: fit, predict, evaluate, calibrate, adapt."""
+"""Commands that make models and change them: fit, calibrate, adapt."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
-from pcarann.cli.kinds import MODEL, PREDICTION
+from pcarann.cli.kinds import MODEL
 from pcarann.cli.options import (
     Source,
+    count,
     data_options,
     device_option,
     duration,
@@ -26,9 +26,8 @@ from pcarann.cli.options import (
 from pcarann.cli.output import busy, say, show
 from pcarann.cli.stages import stage_facts, stage_options, staged_or_none
 from pcarann.cli.targets import Target, target_option
-from pcarann.files import atomic_writer
 
-__all__ = ["adapt", "calibrate", "evaluate", "fit", "model_facts", "predict"]
+__all__ = ["adapt", "calibrate", "fit", "model_facts"]
 
 Change = Callable[[Any, Any, Any], tuple[str, dict[str, Any]]]
 """From a model, inputs and outputs to a title and facts to show; the model is changed"""
@@ -107,7 +106,7 @@ def fit(data: Source, target: Target, march: bool, auto: bool, as_json: bool, **
         say(str(model.rollout_report_), alarming=model.rollout_report_.warning is not None)
     if auto:
         facts["chosen"] = str(model.auto_report_)
-    show(facts, as_json, f"Fitted to {len(a)} {'trajectories' if march else 'samples'}")
+    show(facts, as_json, f"Fitted to {count(a)} {'trajectories' if march else 'samples'}")
 
 
 def _marching_options(march: bool, auto: bool, given: dict[str, Any]) -> dict[str, Any]:
@@ -127,93 +126,6 @@ def _marched(model: Any, options: dict[str, Any]) -> Any:
     return Marching(model, **options)
 
 
-@click.command()
-@model_argument
-@data_options
-@target_option(
-    required=True,
-    about=".npz (or .npy, the mean alone) to write. An existing file is replaced only if it is a .npz of a prediction.",
-)
-@click.option("--steps", type=int, help="Of a model that marches: snapshots to predict.  [default: as in its fit]")
-@click.option("--std", is_flag=True, help="Also write the standard deviation of the members.")
-@click.option("--alpha", type=float, default=None, help="Also write intervals of level 1 − alpha.")
-@click.option("--method", type=click.Choice(["sample", "pooled", "simultaneous"]), default="sample", show_default=True)
-@device_option
-@json_option
-def predict(
-    model: Path,
-    data: Source,
-    target: Target,
-    std: bool,
-    alpha: float | None,
-    method: Any,
-    **others: Any,
-) -> None:
-    """Predict the output fields of the inputs in DATA."""
-    if target.path.suffix not in (".npz", ".npy") or (target.path.suffix == ".npy" and (std or alpha is not None)):
-        raise click.UsageError("-o must end in .npz, or in .npy where the mean alone is written.")
-    target.check(PREDICTION, [model, *data.files()])
-    fitted = load_surrogate(model, others["device"])
-    if others["steps"] is not None and not hasattr(fitted, "marched_"):
-        raise click.UsageError(f"--steps belongs to a model that marches, which {model} does not.")
-    horizon = {} if others["steps"] is None else {"steps": others["steps"]}
-    a = data.fields()
-    start = time.perf_counter()
-    with busy(f"Predicting {len(a)} samples"):
-        if alpha is not None:
-            fields = vars(fitted.predict_interval(a, alpha, method, **horizon))
-        elif std:
-            fields = dict(zip(("mean", "std"), fitted.predict(a, return_std=True, **horizon), strict=True))
-        else:
-            fields = {"mean": fitted.predict(a, **horizon)}
-    seconds = time.perf_counter() - start
-    with atomic_writer(target.path) as file:
-        if target.path.suffix == ".npy":
-            np.save(file, fields["mean"], allow_pickle=False)
-        else:
-            np.savez(file, allow_pickle=False, **fields)
-    facts = {"samples": len(a), "arrays": sorted(fields), "seconds": seconds, "file": str(target.path)}
-    show(facts, others["as_json"], "Predicted")
-
-
-@click.command()
-@model_argument
-@data_options
-@click.option(
-    "--alpha", type=float, default=0.05, show_default=True, help="Intervals of level 1 − alpha, if calibrated."
-)
-@click.option("--method", type=click.Choice(["sample", "pooled", "simultaneous"]), default="sample", show_default=True)
-@device_option
-@json_option
-def evaluate(model: Path, data: Source, alpha: float, method: Any, device: str | None, as_json: bool) -> None:
-    """Compare predictions with the outputs in DATA."""
-    from pcarann.metrics import coverage, mean_width, relative_l2
-
-    fitted = load_surrogate(model, device)
-    a, u = data.pair()
-    record = fitted.fitted_
-    with busy(f"Evaluating {len(a)} samples"):
-        if record.calibration is None or record.stale:
-            band, mean = None, fitted.predict(a)
-        else:
-            band = fitted.predict_interval(a, alpha, method)
-            mean = band.mean
-        errors = relative_l2(mean, u, per_sample=True)
-    facts: dict[str, Any] = {
-        "samples": len(a),
-        "relative_l2_mean": float(np.mean(errors)),
-        "relative_l2_median": float(np.median(errors)),
-        "relative_l2_max": float(np.max(errors)),
-    }
-    if record.stale:
-        facts["intervals"] = "none: the model was changed after its calibration, calibrate again"
-    if band is not None:
-        facts["interval_level"] = 1 - alpha
-        facts["interval_coverage"] = coverage(band.lower, band.upper, u)
-        facts["interval_mean_width"] = mean_width(band.lower, band.upper)
-    show(facts, as_json, "Evaluation")
-
-
 def _rewriting(doing: str) -> Callable[[Change], click.Command]:
     """Make a command of a change, which writes MODEL again when DATA have changed it."""
 
@@ -230,7 +142,7 @@ def _rewriting(doing: str) -> Callable[[Change], click.Command]:
             target.check(MODEL, data.files())
             fitted = load_surrogate(model)
             a, u = data.pair()
-            with busy(f"{doing} {len(a)} samples"):
+            with busy(f"{doing} {count(a)} samples"):
                 title, facts = change(fitted, a, u)
                 fitted.save(target.path)
             show({**facts, "file": str(target.path)}, as_json, title)
@@ -244,7 +156,7 @@ def _rewriting(doing: str) -> Callable[[Change], click.Command]:
 def calibrate(model: Any, a: Any, u: Any) -> tuple[str, dict[str, Any]]:
     """Calibrate the intervals of MODEL on samples that were used for nothing else."""
     model.calibrate(a, u)
-    return f"Calibrated on {len(a)} samples", model_facts(model)
+    return f"Calibrated on {count(a)} samples", model_facts(model)
 
 
 @_rewriting("Adapting to")
@@ -257,7 +169,7 @@ def adapt(model: Any, a: Any, u: Any) -> tuple[str, dict[str, Any]]:
     model.partial_fit(a, u)
     seconds = time.perf_counter() - start
     return "Adapted", {
-        "samples": len(a),
+        "samples": count(a),
         "relative_l2_before": before,
         "relative_l2_after_on_the_same_samples": relative_l2(model.predict(a), u),
         "seconds": seconds,

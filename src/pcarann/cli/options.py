@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -13,14 +14,18 @@ import click
 __all__ = [
     "PROBLEMS",
     "Source",
+    "count",
     "data_options",
     "device_option",
     "duration",
     "json_option",
     "load_surrogate",
+    "mesh_of",
     "model_argument",
     "number_or_pair",
 ]
+
+_NAMED = re.compile(r"(\w[\w.-]*)=(.+)")
 
 PROBLEMS = ("burgers", "darcy", "navier_stokes", "backward_heat")
 
@@ -30,6 +35,11 @@ def load_surrogate(path: Path, device: str | None = None) -> Any:
     from pcarann.loading import load
 
     return load(path, device)
+
+
+def mesh_of(model: Any) -> Any:
+    """The mesh that a model knows its outputs lie on, anything with `points` and `cells`; None else."""
+    return getattr(model, "mesh_", None)
 
 
 def sample_range(_: click.Context, option: click.Parameter, text: str | None) -> slice | None:
@@ -55,20 +65,33 @@ def strides(_: click.Context, option: click.Parameter, text: str | None) -> tupl
     return parts[0] if len(parts) == 1 else parts
 
 
-def once(_: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> str:
-    """Take the one text of an option, which click would otherwise take from its last appearance."""
-    if len(texts) != 1:
-        raise ValueError(f"--{option.name} was given {len(texts)} times: several {option.name} are not supported yet.")
-    return texts[0]
+def keys(_: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> str | dict[str, str]:
+    """Take one key as it is, and parse several, "NAME=KEY" each, into a mapping."""
+    named = [_NAMED.fullmatch(text) for text in texts]
+    if len(texts) == 1 and named[0] is None:
+        return texts[0]
+    found: dict[str, str] = {}
+    for text, match in zip(texts, named, strict=True):
+        if match is None:
+            raise ValueError(f"--{option.name} was given {len(texts)} times: give each a name, as in NAME={text}.")
+        if match[1] in found:
+            raise ValueError(f"--{option.name} was given the name {match[1]} twice: give each a name of its own.")
+        found[match[1]] = match[2]
+    return found
+
+
+def count(fields: Any) -> int:
+    """Number of samples, of fields or of a mapping of them."""
+    return len(next(iter(fields.values()))) if isinstance(fields, Mapping) else len(fields)
 
 
 @dataclass(frozen=True)
 class Source:
-    """What to read, and from where."""
+    """What to read, and from where; of several named parts the keys are a mapping, and so are the fields."""
 
     path: Path
-    inputs: str
-    outputs: str
+    inputs: str | dict[str, str]
+    outputs: str | dict[str, str]
     samples: slice | None
     stride: int | tuple[int, ...] | None
 
@@ -87,9 +110,17 @@ class Source:
         """The files that are read."""
         from pcarann.problems.readers import files_read
 
-        return files_read(self.path, self.outputs)
+        named = self.inputs if isinstance(self.inputs, dict) else None
+        return files_read(self.path, self.outputs, named)
 
-    def _read(self, outputs: str | None) -> tuple[Any, Any]:
+    def mesh(self) -> Any:
+        """The mesh that DATA lie on, where they are mesh files; None elsewhere."""
+        from pcarann.problems.formats.mesh import is_mesh_source
+        from pcarann.problems.meshes import read_mesh
+
+        return read_mesh(self.path) if is_mesh_source(self.path) else None
+
+    def _read(self, outputs: str | dict[str, str] | None) -> tuple[Any, Any]:
         from pcarann.problems.readers import read
 
         return read(self.path, self.inputs, outputs, samples=self.samples, stride=self.stride)
@@ -99,15 +130,15 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options that say what to read; the command receives them as one `data`."""
 
     @wraps(command)
-    def with_source(data: Path, inputs: str, outputs: str, samples: Any, stride: Any, **others: Any) -> Any:
+    def with_source(data: Path, inputs: Any, outputs: Any, samples: Any, stride: Any, **others: Any) -> Any:
         return command(data=Source(data, inputs, outputs, samples, stride), **others)
 
     decorated: Callable[..., Any] = with_source
     for option in (
         click.option("--stride", callback=strides, help="Keep every K-th grid point: K, or K1,K2,… by axis."),
         click.option("--samples", callback=sample_range, help="Range of samples to read, such as 0:1000."),
-        _key_option("outputs", "Key, or .npy file, of the outputs."),
-        _key_option("inputs", "Key of the inputs."),
+        _key_option("outputs", "Key, or .npy file, of the outputs; NAME=KEY, again for each of several."),
+        _key_option("inputs", "Key of the inputs; NAME=KEY, again for each of several, KEY or FILE:KEY."),
         click.argument("data", type=click.Path(path_type=Path)),
     ):
         decorated = option(decorated)
@@ -115,7 +146,7 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _key_option(name: str, about: str) -> Callable[..., Any]:
-    return click.option(f"--{name}", multiple=True, default=[name], show_default=True, callback=once, help=about)
+    return click.option(f"--{name}", multiple=True, default=[name], show_default=True, callback=keys, help=about)
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")

@@ -72,6 +72,6 @@ def check_folder(folder: Path) -> None:
 
 
 def _is_in(target: Path, source: Path) -> bool:
-    """Whether a file is what is read, or lies in it where that is a zarr store."""
-    places = (target, *target.parents) if source.suffix.lower() == ".zarr" else (target,)
+    """Whether a file is what is read, or lies in it where that is a zarr store or a folder of meshes."""
+    places = (target, *target.parents) if source.is_dir() else (target,)
     return source.exists() and any(place.exists() and place.samefile(source) for place in places)

@@ -16,11 +16,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Unpack
 
 import numpy as np
 
 from pcarann.backend.arrays import place_of, to_host
-from pcarann.drawing import BLUE, blank, save, style
+from pcarann.drawing import BLUE, Place, blank, draw_field, save, style
 from pcarann.latent.channels import channel_of
 from pcarann.latent.pca import PCA
 from pcarann.latent.weighting import Weighting
@@ -79,15 +80,15 @@ class Sensitivity:
             lines.insert(0, "channels: " + ", ".join(f"{c} ({100 * s:.3g} %)" for c, s in enumerate(self.channels)))
         return "\n".join(lines)
 
-    def draw(self, path: str | os.PathLike[str]) -> None:
-        """Draw weights, channels and map to a picture file: .png, .svg or .pdf."""
+    def draw(self, path: str | os.PathLike[str], **place: Unpack[Place]) -> None:
+        """Draw weights, channels and map to a picture file, .png, .svg or .pdf; the map on what inputs lie on."""
         panels = 2 if self.channels is None else 3
         with style():
             figure = blank(3.4 * panels, 3.0)
             axes = figure.subplots(1, panels)
             axes[0].plot(self.weights, ".", color=BLUE)
             axes[0].set(title="a  weight of each latent", xlabel="latent", ylim=(0, 1.05))
-            _draw_map(figure, axes[1], self.map)
+            _draw_map(axes[1], self.map, self.channels is not None, place)
             if self.channels is not None:
                 axes[2].bar(range(len(self.channels)), self.channels, color=BLUE)
                 axes[2].xaxis.get_major_locator().set_params(integer=True)
@@ -106,14 +107,10 @@ def _shares(pca: PCA, weighting: Weighting, x: Values, parts: Mapping[str, slice
     return {name: energy / total for name, energy in found.items()}
 
 
-def _draw_map(figure: object, axis: object, values: Values) -> None:
-    """A curve along one axis, an image of two; of more axes, the largest over the leading ones."""
-    title = "b  where the input counts"
-    if values.ndim < 2:
-        axis.plot(np.atleast_1d(values), color=BLUE)  # type: ignore[attr-defined]
-        axis.set(title=title, xlabel="grid point", ylim=(0, 1.05))  # type: ignore[attr-defined]
-        return
-    image = values.max(axis=tuple(range(values.ndim - 2)))
-    drawn = axis.imshow(image, cmap="viridis", vmin=0, aspect="auto")  # type: ignore[attr-defined]
-    figure.colorbar(drawn, ax=axis)  # type: ignore[attr-defined]
-    axis.set(title=title, xticks=[], yticks=[])  # type: ignore[attr-defined]
+def _draw_map(axis: Any, values: Values, channels: bool, place: Place) -> None:
+    """As fields are drawn; of several channels the largest at each point."""
+    shown = values.max(axis=0) if channels and values.ndim > 1 else values
+    draw_field(axis, shown, limits=(0.0, 1.0), **place)
+    axis.set_title("b  where the input counts")
+    if axis.lines:
+        axis.set_ylim(0, 1.05)

@@ -7,12 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pcarann.problems.dataset import OperatorData
+    from pcarann.problems.meshes import read_mesh, write_mesh_fields, write_mesh_samples
     from pcarann.problems.readers import describe, read
     from pcarann.problems.selection import DataFileError
 
-__all__ = ["DataFileError", "OperatorData", "describe", "read"]
+__all__ = [
+    "DataFileError",
+    "OperatorData",
+    "describe",
+    "read",
+    "read_mesh",
+    "write_mesh_fields",
+    "write_mesh_samples",
+]
 
 _HOME = {"DataFileError": "selection", "OperatorData": "dataset", "describe": "readers", "read": "readers"}
+_HOME |= dict.fromkeys(("read_mesh", "write_mesh_fields", "write_mesh_samples"), "meshes")
 _PROBLEMS = ("backward_heat", "burgers", "darcy", "navier_stokes")
 
 

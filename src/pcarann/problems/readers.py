@@ -9,32 +9,38 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from pcarann.problems.formats import Arrays, Stored
+from pcarann.problems.formats.mesh import MESH_ENDINGS, is_mesh_source, mesh_files, open_meshes
 from pcarann.problems.selection import DataFileError, nonfinite, parse_key, select
 
-__all__ = ["ENDINGS", "MESHES", "DataFileError", "describe", "files_read", "open_arrays", "read"]
+__all__ = ["ENDINGS", "MESHES", "DataFileError", "Keys", "describe", "files_read", "is_data", "open_arrays", "read"]
 
-ENDINGS = (".npz", ".npy", ".mat", ".h5", ".hdf5", ".nc", ".zarr")
+_PLAIN = (".npz", ".npy", ".mat", ".h5", ".hdf5", ".nc", ".zarr")
+
+ENDINGS = (*_PLAIN, *MESH_ENDINGS)
 """Endings of the files that can be read"""
 
 MESHES = (
-    *(".vtu", ".vtk", ".vtp", ".vts", ".vtr", ".vti", ".vtm", ".pvtu", ".pvd", ".vtkhdf"),
-    *(".xdmf", ".xmf", ".msh", ".foam", ".cgns", ".exo", ".med", ".stl"),
+    *(".vtp", ".vts", ".vtr", ".vti", ".vtm", ".pvtu", ".pvd", ".vtkhdf"),
+    *(".foam", ".cgns", ".exo", ".med", ".stl"),
 )
-"""Endings of meshes, which are told apart to say that they cannot be read yet"""
+"""Endings of meshes that are told apart to say that they cannot be read yet"""
+
+Keys: TypeAlias = str | Mapping[str, str] | None
+"""One key, a key for each of several named parts, or None for nothing"""
 
 _SMALL = 1 << 26  # bytes up to which `describe` looks at the numbers
 
 
 def read(
     path: str | os.PathLike[str],
-    inputs: str | None = "inputs",
-    outputs: str | None = "outputs",
+    inputs: Keys = "inputs",
+    outputs: Keys = "outputs",
     *,
     samples: slice | None = None,
     stride: int | tuple[int, ...] | None = None,
@@ -42,29 +48,91 @@ def read(
     """Return (inputs, outputs), each (samples, *grid), from a data file; None leaves that part out.
 
     `.npz`, `.mat` of all versions, `.h5`, `.hdf5`, `.nc` and `.zarr` hold both, each under its key. `.npy` holds the
-    inputs, and `outputs` names the file of the outputs. A key may carry an index of integers and slices:
+    inputs, and `outputs` names the file of the outputs. A folder, or a pattern, of `.vtu`, `.vtk`, `.xdmf` or `.msh`
+    files has a sample in each, (samples, nodes) or (samples, nodes, components), by the name of the point data. A key
+    may carry an index of integers and slices:
 
         read("darcy.mat", "coeff", "sol", samples=slice(0, 1000), stride=15)
         read("ns.mat", "u[..., 0:10]", "u[..., 10:20]", stride=(2, 2))
+        read("runs/*.vtu", "load", "temperature")
+
+    Where a side is a mapping of keys by name, so is what is returned for it. There a key may name another file, and a
+    key in it, with a colon between them:
+
+        read("darcy.npz", {"k": "coeff", "f": "forcing.h5:f"}, {"u": "sol"})
 
     `samples` is a range along the first axis; `stride` keeps every k-th point along all others, or one k for each,
     axes beyond the end of a tuple being kept whole.
     """
     path = Path(path)
-    sources = [(path, inputs), (path, outputs)]
-    if path.suffix.lower() == ".npy":
-        sources = [(path, "" if inputs == "inputs" else inputs), _npy_outputs(path, outputs)]
-    found = [_fields(source, key, samples, stride) for source, key in sources]
-    counts = [len(fields) for fields in found if fields is not None]
-    if len(set(counts)) > 1:
-        raise DataFileError(f"{path}: {counts[0]} inputs and {counts[1]} outputs were found, which must be as many.")
-    return found[0], found[1]
+    wanted = _sources(path, inputs, outputs)
+    found = _fields(wanted, samples, stride)
+    counts = {place: len(fields) for place, fields in found.items()}
+    if len(set(counts.values())) > 1:
+        named = " and ".join(f"{count} {' '.join(filter(None, place))}" for place, count in counts.items())
+        raise DataFileError(f"{path}: {named} were found, which must be as many.")
+    return _side("inputs", inputs, found), _side("outputs", outputs, found)
 
 
-def files_read(path: str | os.PathLike[str], outputs: str | None) -> tuple[Path, ...]:
-    """Return the files, or the folder, that `read` would open: nobody should write there."""
+Place: TypeAlias = tuple[str, str]
+"""A side, inputs or outputs, and the name of a part of it, "" where it has none"""
+
+
+def _sources(path: Path, inputs: Keys, outputs: Keys) -> dict[Place, tuple[Path, str]]:
+    """The file and the key in it of all that is wanted."""
+    wanted: dict[Place, tuple[Path, str | None]] = {}
+    for side, keys in (("inputs", inputs), ("outputs", outputs)):
+        if isinstance(keys, Mapping):
+            wanted |= {(side, name): _located(path, key) for name, key in keys.items()}
+        elif path.suffix.lower() == ".npy" and side == "outputs":
+            wanted[side, ""] = _npy_outputs(path, keys)
+        elif path.suffix.lower() == ".npy" and keys == "inputs":
+            wanted[side, ""] = path, ""
+        else:
+            wanted[side, ""] = path, keys
+    return {place: (file, key) for place, (file, key) in wanted.items() if key is not None}
+
+
+def _located(path: Path, text: str) -> tuple[Path, str]:
+    """The file that the text of a named key leads to, and the key in it: "key", "file.npz:key" or "file.npy"."""
+    name, bracket, index = text.partition("[")
+    file, colon, key = name.rpartition(":")
+    if colon and is_data(Path(file)):
+        return Path(file), key + bracket + index
+    if Path(name).suffix.lower() == ".npy":
+        return Path(name), bracket + index
+    return path, text
+
+
+def is_data(path: Path) -> bool:
+    """Whether a path looks like data that can be read, by its ending or by what a folder holds."""
+    return path.suffix.lower() in ENDINGS or is_mesh_source(path)
+
+
+def _side(side: str, keys: Keys, found: dict[Place, Any]) -> Any:
+    if isinstance(keys, Mapping):
+        return {name: found[side, name] for name in keys}
+    return found.get((side, ""))
+
+
+def files_read(path: str | os.PathLike[str], *keys: Keys) -> tuple[Path, ...]:
+    """Return the files, or the folders, that `read` would open for these keys: nobody should write there."""
     path = Path(path)
-    return (path, _npy_outputs(path, outputs)[0]) if path.suffix.lower() == ".npy" else (path,)
+    files = [path]
+    for key in keys:
+        if isinstance(key, Mapping):
+            files += [_located(path, one)[0] for one in key.values()]
+        elif path.suffix.lower() == ".npy":
+            files.append(_npy_outputs(path, key)[0])
+    return tuple(part for file in files for part in _parts_of(file))
+
+
+def _parts_of(path: Path) -> list[Path]:
+    """A file itself; the files that a pattern stands for, the HDF5 files beside an XDMF file."""
+    if not is_mesh_source(path) or path.is_dir():
+        return [path]
+    files = [path] if path.exists() else mesh_files(path)
+    return [*files, *(file.with_suffix(".h5") for file in files if file.suffix.lower() in (".xdmf", ".xmf"))]
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, str]:
@@ -77,13 +145,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, str]:
 def open_arrays(path: str | os.PathLike[str]) -> Iterator[Arrays]:
     """Open a data file of any known format; whatever is wrong with it becomes one DataFileError."""
     path = Path(path)
-    if not path.exists():
-        raise DataFileError(f"There is no data file {path}.")
-    opener = _opener(path)
-    if path.suffix.lower() == ".zarr" and not path.is_dir():
-        raise DataFileError(f"{path} is not a folder: it cannot be read.")
-    if path.suffix.lower() != ".zarr" and not path.is_file():
-        raise DataFileError(f"{path} is {'a folder' if path.is_dir() else 'not a regular file'}: it cannot be read.")
+    opener = open_meshes if is_mesh_source(path) else _opener(path)
     try:
         with opener(path) as arrays:
             yield arrays
@@ -97,30 +159,42 @@ def open_arrays(path: str | os.PathLike[str]) -> Iterator[Arrays]:
 def _opener(path: Path) -> Callable[[Path], AbstractContextManager[Arrays]]:
     """Return the function that opens files with this ending; refuse one that is not known, and say which are."""
     ending = path.suffix.lower()
+    if not path.exists():
+        raise DataFileError(f"There is no data file {path}.")
     if ending in MESHES:
-        kind = ending[1:].upper()
-        raise DataFileError(f"{path} is a mesh ({kind}), and meshes are not read yet: convert it to .npz or .nc.")
+        raise DataFileError(f"{path} is a mesh of a kind ({ending[1:].upper()}) that is not read: convert it to .vtu.")
     if ending not in ENDINGS:
         found = f"the unknown ending {path.suffix!r}" if ending else "no ending"
         raise DataFileError(f"{path} has {found}: {', '.join(ENDINGS)} can be read.")
+    if (ending == ".zarr") != path.is_dir() or not (path.is_dir() or path.is_file()):
+        found = "not a folder" if ending == ".zarr" else "a folder" if path.is_dir() else "not a regular file"
+        raise DataFileError(f"{path} is {found}: it cannot be read.")
     from pcarann.problems.formats.hdf5 import open_hdf5
     from pcarann.problems.formats.matlab import open_mat
     from pcarann.problems.formats.netcdf import open_netcdf, open_zarr
     from pcarann.problems.formats.npz import open_npy, open_npz
 
     openers = (open_npz, open_npy, open_mat, open_hdf5, open_hdf5, open_netcdf, open_zarr)
-    return dict(zip(ENDINGS, openers, strict=True))[ending]
+    return dict(zip(_PLAIN, openers, strict=True))[ending]
 
 
-def _fields(path: Path, key: str | None, samples: slice | None, stride: Any) -> Any:
+def _fields(wanted: dict[Place, tuple[Path, str]], samples: slice | None, stride: Any) -> dict[Place, Any]:
+    """Return the parts of arrays that are wanted, each file being opened once."""
+    found: dict[Place, Any] = {}
+    for path in dict.fromkeys(path for path, _ in wanted.values()):
+        with open_arrays(path) as arrays:
+            for place, (file, key) in wanted.items():
+                if file == path:
+                    found[place] = _part(arrays, key, path, samples, stride)
+    return {place: found[place] for place in wanted}
+
+
+def _part(arrays: Arrays, key: str, path: Path, samples: slice | None, stride: Any) -> Any:
     """Return the part of one array that is wanted, all of it finite numbers."""
-    if key is None:
-        return None
-    with open_arrays(path) as arrays:
-        name, index = parse_key(key, arrays, str(path))
-        stored = arrays[name]()
-        _refuse_non_numbers(stored)
-        fields = stored.read(select(stored.shape, index, samples, stride, stored.where))
+    name, index = parse_key(key, arrays, str(path))
+    stored = arrays[name]()
+    _refuse_non_numbers(stored)
+    fields = stored.read(select(stored.shape, index, samples, stride, stored.where))
     if fields.dtype.kind not in "fiub":
         raise DataFileError(f"{stored.where} must hold real numbers, found {fields.dtype}.")
     if complaint := nonfinite(fields):

@@ -1,4 +1,4 @@
-"""Pictures: their colours, safe for colour-blind readers, their style, and how they are saved.
+"""How pictures look and are saved: colours, safe for colour-blind readers, and letters.
 
 The same numbers give the same bytes.
 """

@@ -1,0 +1,199 @@
+"""Commands that use models: predict, evaluate.
+
+Where several outputs have names, a prediction and its errors have them too: arrays are called `u.mean`, `u.std`, ….
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from pcarann.cli.kinds import PREDICTION
+from pcarann.cli.options import (
+    Source,
+    count,
+    data_options,
+    device_option,
+    json_option,
+    load_surrogate,
+    mesh_of,
+    model_argument,
+)
+from pcarann.cli.output import busy, show
+from pcarann.cli.pictures import draw_samples, picture_targets
+from pcarann.cli.targets import Target, target_option
+from pcarann.files import atomic_writer
+
+__all__ = ["evaluate", "predict", "write_prediction"]
+
+_MESHES = (".vtu", ".xdmf")
+_method_option = click.option(
+    "--method", type=click.Choice(["sample", "pooled", "simultaneous"]), default="sample", show_default=True
+)
+
+
+@click.command()
+@model_argument
+@data_options
+@target_option(
+    required=True,
+    about=".npz, or .npy for the mean alone, or .vtu or .xdmf of data on a mesh. An existing file is replaced only if "
+    "it is a prediction.",
+)
+@click.option("--steps", type=int, help="Of a model that marches: snapshots to predict.  [default: as in its fit]")
+@click.option("--std", is_flag=True, help="Also write the standard deviation of the members.")
+@click.option("--alpha", type=float, default=None, help="Also write intervals of level 1 − alpha.")
+@_method_option
+@device_option
+@json_option
+def predict(
+    model: Path,
+    data: Source,
+    target: Target,
+    std: bool,
+    alpha: float | None,
+    method: Any,
+    **others: Any,
+) -> None:
+    """Predict the output fields of the inputs in DATA."""
+    ending = target.path.suffix
+    if ending not in (".npz", ".npy", *_MESHES) or (ending == ".npy" and (std or alpha is not None)):
+        raise click.UsageError("-o must end in .npz, .vtu or .xdmf, or in .npy where the mean alone is written.")
+    sources = [model, *data.files()]
+    target.check(PREDICTION, sources)
+    fitted = load_surrogate(model, others["device"])
+    if others["steps"] is not None and not hasattr(fitted, "marched_"):
+        raise click.UsageError(f"--steps belongs to a model that marches, which {model} does not.")
+    horizon = {} if others["steps"] is None else {"steps": others["steps"]}
+    mesh = _mesh_of(fitted, data, ending)
+    a = data.fields()
+    check = _checking(target, sources, count(a))
+    start = time.perf_counter()
+    with busy(f"Predicting {count(a)} samples"):
+        if alpha is not None:
+            fields = vars(fitted.predict_interval(a, alpha, method, **horizon))
+        elif std:
+            fields = dict(zip(("mean", "std"), fitted.predict(a, return_std=True, **horizon), strict=True))
+        else:
+            fields = {"mean": fitted.predict(a, **horizon)}
+    seconds = time.perf_counter() - start
+    files = write_prediction(target.path, fields, mesh, check=check)
+    facts = {"samples": count(a), "arrays": sorted(_flat(fields)), "seconds": seconds}
+    facts["file" if len(files) == 1 else "files"] = _told(files)
+    show(facts, others["as_json"], "Predicted")
+
+
+def _mesh_of(fitted: Any, data: Source, ending: str) -> Any:
+    """The mesh of a model, or else of the data that it is given; None where neither is needed."""
+    if ending not in _MESHES:
+        return None
+    mesh = data.mesh() if mesh_of(fitted) is None else mesh_of(fitted)
+    if mesh is None:
+        raise click.UsageError(f"-o can end in {ending} only where DATA, or those of the fit, are on a mesh.")
+    return mesh
+
+
+def _checking(target: Target, sources: list[Path], samples: int) -> Callable[[Iterable[Path]], None]:
+    """Check the files of all samples before any work is done, where each has its own."""
+    from pcarann.problems.meshes import sample_paths
+
+    def check(paths: Iterable[Path]) -> None:
+        for path in paths:
+            Target(path, target.option, target.force).check(PREDICTION, sources)
+
+    if target.path.suffix in _MESHES:
+        check(sample_paths(target.path, samples))
+    return check
+
+
+def _told(files: list[Path]) -> str:
+    return str(files[0]) if len(files) == 1 else f"{files[0]} … {files[-1]}"
+
+
+def write_prediction(
+    path: Path, fields: Mapping[str, Any], mesh: Any = None, *, check: Callable[[Iterable[Path]], None] | None = None
+) -> list[Path]:
+    """Write mean, std, lower, upper, each (samples, *grid) or a mapping of such by output, and return the files.
+
+    By its ending: `.npy` holds the mean, `.npz` all, `.vtu` and `.xdmf` all as point data on a mesh, which is anything
+    with `points` and `cells`; there fields are (samples, nodes) or (samples, nodes, components). `check` may refuse the
+    files.
+    """
+    arrays = {name: np.asarray(field) for name, field in _flat(fields).items()}
+    if path.suffix in _MESHES:
+        from pcarann.problems.meshes import sample_paths, write_mesh_samples
+
+        if check is not None:
+            check(sample_paths(path, len(next(iter(arrays.values())))))
+        return write_mesh_samples(path, mesh.points, mesh.cells, arrays)
+    with atomic_writer(path) as file:
+        if path.suffix == ".npy":
+            np.save(file, arrays["mean"], allow_pickle=False)
+        else:
+            np.savez(file, allow_pickle=False, **arrays)
+    return [path]
+
+
+def _flat(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Parts of a prediction by name; `u.mean` where an output u has a name."""
+    flat: dict[str, Any] = {}
+    for part, field in fields.items():
+        flat |= {f"{name}.{part}": one for name, one in field.items()} if isinstance(field, Mapping) else {part: field}
+    return flat
+
+
+@click.command()
+@model_argument
+@data_options
+@click.option(
+    "--alpha", type=float, default=0.05, show_default=True, help="Intervals of level 1 − alpha, if calibrated."
+)
+@_method_option
+@click.option(
+    "--plots", type=click.Path(path_type=Path), help="Folder for pictures of the best, the median and the worst sample."
+)
+@device_option
+@json_option
+def evaluate(model: Path, data: Source, alpha: float, method: Any, plots: Path | None, **others: Any) -> None:
+    """Compare predictions with the outputs in DATA."""
+    targets = {} if plots is None else picture_targets(plots, [model, *data.files()])
+    fitted = load_surrogate(model, others["device"])
+    a, u = data.pair()
+    record = fitted.fitted_
+    with busy(f"Evaluating {count(a)} samples"):
+        if record.calibration is None or record.stale:
+            found = {"mean": fitted.predict(a)}
+        else:
+            found = vars(fitted.predict_interval(a, alpha, method))
+    facts: dict[str, Any] = {"samples": count(a)}
+    named = {"": u} if not isinstance(u, Mapping) else u
+    for name, truth in named.items():
+        fields = {part: field[name] if name else field for part, field in found.items()}
+        facts |= {f"{name}.{fact}" if name else fact: value for fact, value in _errors(fields, truth, alpha).items()}
+    if record.stale:
+        facts["intervals"] = "none: the model was changed after its calibration, calibrate again"
+    if targets:
+        facts["pictures"] = draw_samples(targets, found, u, mesh_of(fitted), data)
+    show(facts, others["as_json"], "Evaluation")
+
+
+def _errors(found: Mapping[str, Any], truth: Any, alpha: float) -> dict[str, Any]:
+    """Errors of one output, and how good its intervals are where there are some."""
+    from pcarann.metrics import coverage, mean_width, relative_l2
+
+    errors = relative_l2(found["mean"], truth, per_sample=True)
+    facts: dict[str, Any] = {
+        "relative_l2_mean": float(np.mean(errors)),
+        "relative_l2_median": float(np.median(errors)),
+        "relative_l2_max": float(np.max(errors)),
+    }
+    if "lower" in found:
+        facts["interval_level"] = 1 - alpha
+        facts["interval_coverage"] = coverage(found["lower"], found["upper"], truth)
+        facts["interval_mean_width"] = mean_width(found["lower"], found["upper"])
+    return facts
