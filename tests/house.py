@@ -28,7 +28,7 @@ LAYERS = {
     "containers": ("containers",),
     "space": ("spatial",),
     "a fit": ("options", "settings", "fitted", "attributes", "fitting", "recipe", "storage"),
-    "surrogates": ("surrogate", "operator", "staged", "automatic", "marching", "loading", "pcarann"),
+    "surrogates": ("portraits", "surrogate", "operator", "staged", "automatic", "marching", "loading", "pcarann"),
     "beside": ("problems", "baselines"),
     "benchmark": ("benchmark",),
     "command line": ("cli",),

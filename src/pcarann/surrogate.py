@@ -20,7 +20,9 @@ from sklearn.exceptions import NotFittedError
 from pcarann.backend.arrays import Array, Place, place_of, to_host
 from pcarann.backend.locking import writing
 from pcarann.containers.packing import Packing
+from pcarann.mesh.mesh import Mesh
 from pcarann.options import with_option
+from pcarann.portraits import Portrait
 from pcarann.storage.container import write
 from pcarann.uncertainty.bands import Band, Block, Spread, band, gathered, scores_of
 from pcarann.uncertainty.conformal import Calibration, Method, check_level
@@ -131,6 +133,40 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return self._interval(X, fitted, alpha, method)
         plain, like = fitted.packing.opened(X, fitted.place)
         return fitted.packing.handed_band(self._interval(plain, fitted, alpha, method), like)
+
+    def draw(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sample: int = 0,
+        part: str | None = None,
+        alpha: float = 0.1,
+        path: str | os.PathLike[str] | None = None,
+    ) -> Any:
+        """Draw the prediction of one sample of X and return the figure, written to `path` if one is given.
+
+        With the truth y, truth and error stand beside it; with a calibration, the band of level 1 − alpha. Of several
+        outputs the first is drawn, or the `part` of this name.
+        """
+        fitted = self._require_fitted()
+        portrait = Portrait(fitted.packing, sample, part)
+        one = portrait.inputs(X)
+        found: dict[str, Any] = {}
+        if fitted.calibration is not None and not fitted.stale:
+            band = self.predict_interval(one, alpha)
+            found = {name: portrait.field(getattr(band, name)) for name in ("mean", "lower", "upper")}
+        else:
+            found["mean"] = portrait.field(self.predict(one))
+        if y is not None:
+            found["truth"] = portrait.truth(y)
+        return portrait.draw(path, **found)
+
+    @property
+    def mesh_(self) -> Mesh | None:
+        """The mesh on which outputs lie; None where they lie on a grid"""
+        fitted = self._require_fitted()
+        return None if fitted.packing is None else fitted.packing.mesh
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, atomically; `pcarann.load` reads it back."""

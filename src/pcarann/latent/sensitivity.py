@@ -63,8 +63,8 @@ class Sensitivity:
         shares = None
         if channels:
             owner = channel_of(pca)
-            parts = [place_of(x).put(owner == c) for c in range(pca.grid[0])]
-            energies = np.asarray([float(xp.sum(weighting.weighted(x * part) ** 2)) for part in parts])
+            masks = [place_of(x).put(owner == c) for c in range(pca.grid[0])]
+            energies = np.asarray([float(xp.sum(weighting.weighted(x * mask) ** 2)) for mask in masks])
             shares = energies / (energies.sum() or 1.0)
         named = None if parts is None else _shares(pca, weighting, x, parts)
         return cls(weights / (weights.max() or 1.0), shares, columns / (columns.max() or 1.0), named)
