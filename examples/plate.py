@@ -28,12 +28,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import meshio
 import numpy as np
 from scipy.sparse.linalg import splu
 from skfem import Basis, BilinearForm, ElementTriP1, ElementVector, FacetBasis, LinearForm, MeshQuad, MeshTri
 from skfem.helpers import ddot, div, dot, eye, grad, sym_grad, trace
 
-__all__ = ["heat_flow", "mesh", "random_field", "sample", "solve"]
+__all__ = ["heat_flow", "mesh", "options", "random_field", "ring", "sample", "solve", "write"]
 
 Field = np.ndarray[Any, Any]
 
@@ -51,10 +52,10 @@ def mesh(level: int = LEVEL, radius: float = RADIUS) -> MeshTri:
     Levels are nested, each with four times as many triangles; level 2 has 3936 nodes.
     """
     shells, sectors = 5 * 2**level, 24 * 2**level
-    ring = MeshQuad.init_tensor(np.linspace(0, 1, shells + 1), np.linspace(0, 1, sectors + 1)).to_meshtri(style="x")
-    points = _blended(*ring.p, radius)
+    flat = MeshQuad.init_tensor(np.linspace(0, 1, shells + 1), np.linspace(0, 1, sectors + 1)).to_meshtri(style="x")
+    points = ring(*flat.p, radius)
     _, kept, merged = np.unique(points.round(6), axis=1, return_index=True, return_inverse=True)  # along the seam
-    whole = MeshTri(np.ascontiguousarray(points[:, kept]), merged.ravel()[ring.t])
+    whole = MeshTri(np.ascontiguousarray(points[:, kept]), merged.ravel()[flat.t])
     return whole.with_boundaries(
         {
             "hole": lambda x: np.hypot(*x) < 1.01 * radius,
@@ -65,8 +66,8 @@ def mesh(level: int = LEVEL, radius: float = RADIUS) -> MeshTri:
     )
 
 
-def _blended(depth: Field, turn: Field, radius: float) -> Field:
-    """Points of the ring: depth 0 is the circle, 1 the square; a whole turn is 1 and begins at a corner."""
+def ring(depth: Field, turn: Field, radius: float) -> Field:
+    """Points (2, nodes) between circle, depth 0, and square, depth 1; a whole turn is 1 and begins at a corner."""
     angle = 2 * np.pi * turn + np.pi / 4
     circle = radius * np.array([np.cos(angle), np.sin(angle)])
     corners = np.linspace(0, 1, 5), [[1, -1, -1, 1, 1], [1, 1, -1, -1, 1]]
@@ -76,7 +77,7 @@ def _blended(depth: Field, turn: Field, radius: float) -> Field:
 
 
 def random_field(points: Field, rng: np.random.Generator) -> Field:
-    """Gaussian field at points (2, nodes) with covariance (κ² − Δ)⁻² on the square: Σ ξᵢⱼ cos cos / (κ² + ωᵢ² + ωⱼ²)."""
+    """Gaussian field at points (2, nodes): Σ ξᵢⱼ cos ωᵢx cos ωⱼy / (κ² + ωᵢ² + ωⱼ²), with x, y from a corner."""
     frequency = np.pi * np.arange(WAVES) / (2 * HALF_SIDE)
     amplitude = 1 / (CORRELATION**-2 + frequency[:, None] ** 2 + frequency**2)
     norms = np.where(np.arange(WAVES) > 0, 0.5, 1.0)  # mean squares of the cosines
@@ -169,22 +170,31 @@ def sample(count: int, seed: int, *, level: int = LEVEL) -> tuple[dict[str, Fiel
     return inputs, outputs
 
 
-def main() -> None:
-    """Draw samples, and write them and the mesh with the first of them."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--count", type=int, default=500)
+def write(name: str, mesh: Any, inputs: dict[str, Field], outputs: dict[str, Field], folder: Path) -> None:
+    """Write all samples to NAME.npz, and the mesh with the fields of the first to NAME_mesh.vtu."""
+    named = {f"input_{key}": values for key, values in inputs.items()}
+    named |= {f"output_{key}": values for key, values in outputs.items()}
+    np.savez_compressed(folder / f"{name}.npz", points=mesh.p.T, cells=mesh.t.T, **named)
+    first = {key: _in_space(values[0]) for key, values in named.items() if values.ndim > 1}
+    cells = {{3: "triangle", 4: "tetra"}[len(mesh.t)]: mesh.t.T}
+    meshio.write_points_cells(folder / f"{name}_mesh.vtu", _in_space(mesh.p.T), cells, point_data=first)
+
+
+def _in_space(values: Field) -> Field:
+    """Vectors with a third component of 0 where they have two, as VTK wants them; numbers as they are."""
+    return np.pad(values, ((0, 0), (0, 3 - values.shape[1]))) if values.ndim > 1 else values
+
+
+def options(description: str, *, count: int, level: int) -> argparse.Namespace:
+    """Read how many samples are wanted, from which seed, and where to write them."""
+    parser = argparse.ArgumentParser(description=description.partition("\n")[0])
+    parser.add_argument("--count", type=int, default=count)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--level", type=int, default=LEVEL, help="of the mesh; 2 has 3936 nodes")
+    parser.add_argument("--level", type=int, default=level, help=f"of the mesh ({level})")
     parser.add_argument("-o", "--output", type=Path, default=Path(), help="folder")
-    options = parser.parse_args()
-    inputs, outputs = sample(options.count, options.seed, level=options.level)
-    plate = mesh(options.level)
-    named = {f"input_{name}": values for name, values in inputs.items()}
-    named |= {f"output_{name}": values for name, values in outputs.items()}
-    np.savez_compressed(options.output / "plate.npz", points=plate.p.T, cells=plate.t.T, **named)
-    first = {"conductivity": inputs["conductivity"][0]} | {name: values[0] for name, values in outputs.items()}
-    plate.save(str(options.output / "plate_mesh.vtu"), point_data=first)
+    return parser.parse_args()
 
 
 if __name__ == "__main__":
-    main()
+    chosen = options(__doc__, count=500, level=LEVEL)
+    write("plate", mesh(chosen.level), *sample(chosen.count, chosen.seed, level=chosen.level), chosen.output)
