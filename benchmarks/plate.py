@@ -1,6 +1,6 @@
 """The plate of `examples/plate.py`, a field and two numbers to displacements on triangles: ours and what others offer.
 
-    python benchmarks/plate.py --rivals PYTHON            everything; PYTHON has EZyRB and SMT (requirements.txt)
+    python benchmarks/plate.py --rivals PYTHON            everything; PYTHON has plate_requirements.txt
     python benchmarks/plate.py --methods channels --keep  one method anew, beside what is recorded of the others
     python benchmarks/plate.py --quick --methods channels the machinery in seconds; the numbers mean nothing
 
@@ -219,8 +219,8 @@ def report(record: Record) -> str:
     """The table in Markdown."""
     quick = " **Quick mode: these numbers mean nothing.**" if record["quick"] else ""
     heading = (
-        f"Displacements of the plate, {record['nodes']} nodes, {', '.join(map(str, record['sizes']))} samples to train, "
-        "calibrate and test: mean relative L² error over nodes and by area, coverage and mean width of 90 % intervals "
+        f"Displacements of the plate, {record['nodes']} nodes, {', '.join(map(str, record['sizes']))} samples to "
+        "train, calibrate and test: mean relative L² error over nodes and by area, coverage and mean width of 90 % intervals "
         "(in root mean squares of the displacement; of Gaussian processes as they are, not calibrated), seconds to "
         "train with one thread of a shared machine (CPU seconds in brackets), and lines of the functions that a user "
         f"writes. `naive` has a budget of {BUDGET:g} s.{quick}"
