@@ -218,12 +218,13 @@ def main(arguments: Sequence[str] | None = None) -> Path:
 def report(record: Record) -> str:
     """The table in Markdown."""
     quick = " **Quick mode: these numbers mean nothing.**" if record["quick"] else ""
+    sizes = ", ".join(map(str, record["sizes"]))
     heading = (
-        f"Displacements of the plate, {record['nodes']} nodes, {', '.join(map(str, record['sizes']))} samples to "
-        "train, calibrate and test: mean relative L² error over nodes and by area, coverage and mean width of 90 % intervals "
-        "(in root mean squares of the displacement; of Gaussian processes as they are, not calibrated), seconds to "
-        "train with one thread of a shared machine (CPU seconds in brackets), and lines of the functions that a user "
-        f"writes. `naive` has a budget of {BUDGET:g} s.{quick}"
+        f"Displacements of the plate, {record['nodes']} nodes, {sizes} samples to train, calibrate and test: mean "
+        "relative L² error over nodes and by area, coverage and mean width of 90 % intervals (in root mean squares of "
+        "the displacement; of Gaussian processes as they are, not calibrated), seconds to train with one thread of a "
+        "shared machine (CPU seconds in brackets), and lines of the functions that a user writes. `naive` has a budget "
+        f"of {BUDGET:g} s.{quick}"
     )
     columns = ["method", "error", "error by area", "coverage", "width", "seconds (CPU)", "lines"]
     rows = [_row(name, found) for name, found in record["methods"].items()]
