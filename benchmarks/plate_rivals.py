@@ -9,8 +9,8 @@ principal components as one part, each number as another. How many components, a
 the training samples, and those seconds count; methods with a model for each output mode are too slow for that and take
 20.
 
-Outputs keep the natural sizes of their modes where modes share a kernel. Standardised, as libraries do it by default,
-the least of them counts as much as the first, and the error was six times as large on the samples held out.
+Outputs keep the natural sizes of their modes where modes share a kernel. Standardised, as EZyRB does by default, the
+least of them counts as much as the first: the same process had an error of 0.075 in place of 0.013 on samples held out.
 """
 
 from __future__ import annotations

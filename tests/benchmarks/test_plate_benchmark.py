@@ -46,7 +46,7 @@ def test_quick_mode_writes_record_and_table(benchmark, tmp_path):
     path = benchmark.main(["--quick", "--methods", "channels", "ours", "-o", str(tmp_path)])
     methods = json.loads((tmp_path / "plate.json").read_text())["methods"]
     assert set(methods) == {"channels", "ours"}
-    # The mean field has an error of about 0.6.
+    # The mean field has an error of 0.69.
     assert methods["channels"]["error"] < 0.2
     assert 0.7 < methods["channels"]["coverage"] <= 1
     assert "these numbers mean nothing" in path.read_text()
@@ -54,7 +54,7 @@ def test_quick_mode_writes_record_and_table(benchmark, tmp_path):
 
 def test_a_rival_answers_from_a_process_of_its_own(benchmark):
     found = benchmark.measure_rival("sklearn_gpr", benchmark.load((22, 1, 8), 0), sys.executable)
-    assert found["error"] < 0.6
+    assert found["error"] < 0.6  # that of the mean field is 0.83
     assert 0 < found["coverage"] <= 1
     assert found["modes"] == 20
 
