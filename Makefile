@@ -9,8 +9,8 @@ test: lint types
 	$(BIN)/python -m pytest
 
 lint: .venv/ready
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
 
 types: .venv/ready
 	$(BIN)/mypy

@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from pcarann.backend.arrays import Array, taken
+from pcarann.backend.arrays import Array, place_of, taken
 from pcarann.backend.progress import progress
 from pcarann.containers.packing import Packed, Packing, packed
 from pcarann.fitting import checked_pairs
@@ -122,6 +122,9 @@ class _Contest:
         self.packing: Packing | None = None
         inputs, outputs, self.grids, _ = checked_pairs(*self.fields, fixed["device"], least=FEWEST_TO_CHOOSE)
         self.pair = inputs, outputs
+        xp = place_of(inputs).xp
+        self.known = [xp.reshape(part, (part.shape[0], *grid)) for part, grid in zip(self.pair, self.grids, strict=True)]
+        """What models of latents are fitted to"""
         self.samples = int(inputs.shape[0])
         self.inner, held = split_into_folds(self.samples, fixed["random_state"])[0]
         self.positions = range(0, len(held), -(-len(held) // _MOST_HELD))
@@ -250,8 +253,9 @@ class _Contest:
 
     def _kernel(self, inner: list[int], held: list[int]) -> float:
         """The error of a plain latent model of few samples."""
-        model = PCARaNN(KEPT_ENERGY, n_members=1, regressor="kernel", **self.fixed)
-        (a, a_held), (u, u_held) = ([taken(part, sorted(rows)) for rows in (inner, held)] for part in self.judge.pair)
+        options = self.fixed | packed_options(self.latent)
+        model = PCARaNN(KEPT_ENERGY, n_members=1, regressor="kernel", **options)
+        (a, a_held), (u, u_held) = ([taken(part, sorted(rows)) for rows in (inner, held)] for part in self.known)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             return float(relative_errors(model.fit(a, u).predict(a_held), u_held).mean())

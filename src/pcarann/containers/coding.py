@@ -4,9 +4,9 @@
     an input field       z = w F(a),   F the PCA of that part alone
     an output field      u / s,        s the spread of that part
 
-Every input part has one weight w, every column of a table its own: 1 over the spread of the part, and then as much
-less as it says less about the outputs (`pcarann.features.part_weights`). So units do not count, and no
-part is lost in the number of another's points. Outputs are divided by the spread of their part, so that none drowns in
+Weights w make the outputs likeliest (`pcarann.features.part_weights`): every column of a table has its own, the modes
+of a field share theirs by half octaves. So units do not count, and no part is lost in the number of another's points.
+Outputs are divided by the spread of their part, so that none drowns in
 another's unit. Points that have no value in any sample are left out.
 """
 
@@ -309,9 +309,16 @@ def _missed(matrix: Array, mean: Array, modes: Array, weights: Array | None) -> 
 
 
 def _blocks(code: PartCode) -> list[int]:
-    """Latents that share a weight: those of a field all, columns none."""
+    """Latents that share a weight: columns none, modes of a field the more of them the further down they stand.
+
+    A field's leading modes are seldom those that count most, and its last ones are noise: half octaves of them are told
+    apart, which costs as many numbers as its rank has octaves.
+    """
     count = int(code.factor.shape[0])
-    return [count] if code.modes is not None else [1] * count
+    if code.modes is None:
+        return [1] * count
+    ends = sorted({*range(min(4, count)), *(min(end << k, count) for end in (4, 6) for k in range(16)), count})
+    return [last - first for first, last in zip(ends[:-1], ends[1:], strict=True)]
 
 
 def _kept(part: Part) -> Values:

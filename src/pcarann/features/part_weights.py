@@ -1,6 +1,6 @@
-"""How much each part of an input counts: the weights that make the outputs likeliest.
+"""How much each block of input latents counts: the weights that make the outputs likeliest.
 
-With D_p the squared distances of samples in part p, in units of that part's spread, a Matérn kernel sees
+With D_p the squared distances of samples in block p, in units of its spread, a Matérn kernel sees
 
     r² = Σ_p w_p² D_p,   K = k(r) + λ I.
 
@@ -8,8 +8,8 @@ The weights and λ maximise the likelihood of the leading output latents Y under
 
     L = −½ log|K| − ½ N log tr(Yᵀ K⁻¹ Y),      ∂L/∂K = ½ N α αᵀ / tr(Yᵀα) − ½ K⁻¹,   α = K⁻¹ Y,
 
-so that parts that say nothing fade and those that bend the output stand out. (The slopes of a fit, by which `relevance`
-weighs channels, mislead where a fit is poor because of the very parts that should fade.) A few hundred samples are
+so that blocks that say nothing fade and those that bend the output stand out. (The slopes of a fit, by which `relevance`
+weighs channels, mislead where a fit is poor because of the very blocks that should fade.) A few hundred samples are
 enough for so few numbers. Weights are rounded to quarters of an octave, so that they are the same on every machine.
 """
 

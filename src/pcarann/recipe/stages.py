@@ -40,6 +40,7 @@ _CHANNELS = 30  # columns beside the random features, about
 _BANDS, _MOST_BANDS = 30, 400  # on a line, four times as many on each further axis
 _FIELDS = 60  # columns of features that cost as much as the fields which they are made of
 _SEEN = 300  # operations for a feature at a point: its mixture, tanh, harmonics
+_SEEN_ON_MESH = 1300  # where harmonics are a product with a matrix of a few hundred of them
 _OVERHEAD = 5e7  # operations of a stage that do not grow: Python, threads, memory
 _LOOKED_AT = 4  # samples, and elements, by which a symmetry is recognised
 _EQUAL = 0.2  # of the error: without a part of it that is as small, 2 % less would be left
@@ -210,7 +211,8 @@ class StagesJudge:
 
     def _stage(self, rows: float, F: int, ridges: int) -> float:
         solving = ridges * self.bands * float(F) ** 3 * 4 / 3
-        return _OVERHEAD + rows * self.points * (_FIELDS + F) * (_SEEN + F) + solving
+        seen = _SEEN if self.mesh is None else _SEEN_ON_MESH
+        return _OVERHEAD + rows * self.points * (_FIELDS + F) * (seen + F) + solving
 
 
 def relative_errors(found: Array, truth: Array) -> np.ndarray[Any, Any]:

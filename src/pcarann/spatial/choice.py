@@ -89,10 +89,11 @@ def usual_channels(axes: int) -> Channels:
 def _changes(settled: Settled) -> list[Changes]:
     """Changes to try; of each list the next one only after the one before it has helped."""
     reach, singles = settled.channels.reach, settled.channels.singles
+    reaches = (0, 1, 2) if settled.layout.mesh is None else (0, 1)  # means over neighbours are slow, and of little use
     more: Changes = [(f"{n} single wavenumbers", {"singles": n}) for n in (8, 16, 32, 64) if n > singles]
     fewer: Changes = [(f"{n} single wavenumbers", {"singles": n}) for n in (8, 4) if n < singles]
     return [
-        *([(f"reach {n}", {"reach": n})] for n in (0, 1, 2) if n != reach),
+        *([(f"reach {n}", {"reach": n})] for n in reaches if n != reach),
         [("smoothed", {"smoothed": math.inf})],
         [("smoothed nearby", {"smoothed": 0.05})],
         more,
