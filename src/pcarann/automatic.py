@@ -78,10 +78,11 @@ def auto(
     check_number(budget, "budget", above=0.0)
     check_kind(symmetry, "symmetry", Symmetry)
     begun = time.perf_counter()
-    fixed = {"random_state": check_seed(random_state), "device": device}
+    seed = check_seed(random_state)
+    fixed: dict[str, Any] = {"random_state": seed, "device": device}
     mesh = None if mesh is None else Mesh.of(mesh)
     pairs = [partial(packed, X, y, mesh=mesh, in_space=space, device=device) for space in (False, True)]
-    latent = pairs[0](seed=fixed["random_state"])
+    latent = pairs[0](seed=seed)
     with progress(verbose) as tick:
         contest = _Contest(
             latent, begun=begun, budget=budget, symmetry=symmetry, fixed=fixed, tick=lambda name: tick(name, 0, None)
@@ -123,7 +124,9 @@ class _Contest:
         inputs, outputs, self.grids, _ = checked_pairs(*self.fields, fixed["device"], least=FEWEST_TO_CHOOSE)
         self.pair = inputs, outputs
         xp = place_of(inputs).xp
-        self.known = [xp.reshape(part, (part.shape[0], *grid)) for part, grid in zip(self.pair, self.grids, strict=True)]
+        self.known = [
+            xp.reshape(part, (part.shape[0], *grid)) for part, grid in zip(self.pair, self.grids, strict=True)
+        ]
         """What models of latents are fitted to"""
         self.samples = int(inputs.shape[0])
         self.inner, held = split_into_folds(self.samples, fixed["random_state"])[0]

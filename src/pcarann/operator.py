@@ -16,6 +16,7 @@ from pcarann.backend.arrays import Array, place_of
 from pcarann.backend.locking import writing
 from pcarann.backend.progress import progress
 from pcarann.containers.packing import packed
+from pcarann.features.column_units import strangers
 from pcarann.fitted import Fitted, Look
 from pcarann.fitting import Samples, checked_pairs, train
 from pcarann.latent.smoothing import Smoothing
@@ -158,6 +159,8 @@ class PCARaNN(FittedAttributes, Surrogate):
                 raise ValueError(f"together={together} must divide the number of samples, found {inputs.shape[0]}.")
             smoothing = Smoothing.of(inputs, grids[0], settings.fields.smoothing)
             inputs = smoothing(inputs, grids[0])
+            if pair.packing is None and len(grids[0]) == 1:
+                _hint_at_strangers(inputs)
             names = pair.names or column_names(X, grids[0])
             samples = Samples(inputs, outputs, grids, units, smoothing, names, together)
             with progress(self.verbose) as tick:
@@ -189,8 +192,9 @@ class PCARaNN(FittedAttributes, Surrogate):
         from pcarann.recipe.search import searched
 
         model: PCARaNN
-        fixed = {"random_state": check_seed(random_state), "device": device}
-        pair = packed(X, y, device=device, seed=fixed["random_state"])
+        seed = check_seed(random_state)
+        fixed: dict[str, Any] = {"random_state": seed, "device": device}
+        pair = packed(X, y, device=device, seed=seed)
         with progress(verbose) as tick:
             model, report = searched(
                 cls,
@@ -279,3 +283,14 @@ class PCARaNN(FittedAttributes, Surrogate):
 
     def _calibrated(self, calibration: Calibration, state: int) -> None:
         self._fitted = replace(self._fitted, calibration=calibration, calibrated=state)
+
+
+def _hint_at_strangers(inputs: Array) -> None:
+    """Say that numbers beside a field are better handed over apart from it."""
+    first, last = strangers(inputs)
+    if first or last:
+        where = " and ".join(f"{side} {n}" for side, n in (("first", first), ("last", last)) if n)
+        warn_user(
+            f"The {where} of the {int(inputs.shape[1])} columns of X have nothing to do with those beside them, which "
+            "are those of a field, and are lost among them: hand them over by name, fit({'field': …, 'numbers': …}, y)."
+        )

@@ -72,11 +72,15 @@ class Settings:
         if pair.packing.input_code is not None:
             for name, wanted in (("symmetry", self.symmetry), ("fields.channels", self.fields.channels)):
                 if wanted:
-                    raise ValueError(f"{name} belongs to one input field, but X has several parts, or points without values.")
+                    raise ValueError(
+                        f"{name} belongs to one input field, but X has several parts, or points without values."
+                    )
             if self.fields.smoothing:
                 raise ValueError("fields.smoothing belongs to one input field, but X has several parts.")
         given = self.fields.quadrature
-        quadrature = tuple(mine if mine is not None else found for mine, found in zip(given, pair.quadrature, strict=True))
+        quadrature = tuple(
+            mine if mine is not None else found for mine, found in zip(given, pair.quadrature, strict=True)
+        )
         return replace(self, fields=replace(self.fields, quadrature=quadrature))
 
     @property

@@ -122,7 +122,7 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             self._calibrated(Calibration.of(*self._scores(self._opened(X, fitted)[0], y, fitted)), fitted.state)
         return self
 
-    def predict_interval(self, X: Array, alpha: float = 0.05, method: Method = "sample") -> Band:
+    def predict_interval(self, X: Any, alpha: float = 0.05, method: Method = "sample") -> Any:
         """Predict fields with intervals of level 1 − alpha.
 
         What each method guarantees stands in `pcarann.uncertainty.conformal`.

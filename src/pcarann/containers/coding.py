@@ -16,11 +16,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from pcarann.backend.arrays import Array, Place, largest, place_of, taken, to_host
+from pcarann.backend.arrays import Array, Place, contiguous, largest, place_of, taken, to_host
 from pcarann.backend.random import permutation, spread
 from pcarann.containers.parts import Part
 from pcarann.features.column_units import looks_like_table
@@ -100,7 +101,7 @@ class InputCode:
     def slices(self) -> list[slice]:
         """The latents of each part"""
         ends = np.cumsum([0, *(int(code.factor.shape[0]) for code in self.codes)])
-        return [slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        return [slice(int(a), int(b)) for a, b in pairwise(ends)]
 
     @property
     def named(self) -> dict[str, slice]:
@@ -243,7 +244,7 @@ def matrix_of(array: Array, part: Part, what: str, place: Place) -> Array:
         flat = xp.reshape(place.put(array), (array.shape[0], -1))
         array = xp.take(flat, xp.asarray(_kept(part), device=place.device), axis=1)
     try:
-        matrix: Array = check_fields(array, said, place, scalar=True)[0]
+        matrix: Array = check_fields(contiguous(place.put(array)), said, place, scalar=True)[0]
     except ValueError as refused:
         if "NaN or infinity" not in str(refused) or part.holes is None:
             raise
@@ -318,7 +319,7 @@ def _blocks(code: PartCode) -> list[int]:
     if code.modes is None:
         return [1] * count
     ends = sorted({*range(min(4, count)), *(min(end << k, count) for end in (4, 6) for k in range(16)), count})
-    return [last - first for first, last in zip(ends[:-1], ends[1:], strict=True)]
+    return [last - first for first, last in pairwise(ends)]
 
 
 def _kept(part: Part) -> Values:

@@ -25,7 +25,7 @@ from pcarann.mesh.mesh import Mesh
 from pcarann.uncertainty.bands import Band
 from pcarann.validation import check_pair_lengths, required, warn_user
 
-__all__ = ["Packed", "Packing", "packed"]
+__all__ = ["Packed", "Packing", "only_arrays", "packed"]
 
 Values = np.ndarray[Any, np.dtype[Any]]
 
@@ -141,6 +141,16 @@ def packed(
     return Packed(found, array, replace(packing, input_code=coder), (np.ones(int(found.shape[1])), weight))
 
 
+def only_arrays(**sides: Any) -> None:
+    """Refuse parts where a surrogate takes one array alone."""
+    for name, value in sides.items():
+        if isinstance(value, Mapping) or is_labelled_set(value):
+            raise ValueError(
+                f"{name} has parts by name, but trajectories are one array (samples, times, *grid): what acts on the "
+                "state goes into controls."
+            )
+
+
 def _stacked(packing: Packing, given: Opened, truth: Opened, place: Place) -> Packed:
     if packing.mesh is None and _is_one(packing.inputs) and _is_one(packing.outputs):
         return Packed(given.first, truth.first, packing)
@@ -157,7 +167,12 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, tuple | list):
         return len({np.shape(part) for part in value if hasattr(part, "shape")}) < 2
     kind = getattr(getattr(value, "dtype", None), "kind", "f")
-    if kind != "f" or not hasattr(value, "dtype") or getattr(value, "ndim", 0) < 2 or isinstance(value, np.ma.MaskedArray):
+    if (
+        kind != "f"
+        or not hasattr(value, "dtype")
+        or getattr(value, "ndim", 0) < 2
+        or isinstance(value, np.ma.MaskedArray)
+    ):
         return True
     return not len(value) or holes_of(value, place_of(value)) is None
 

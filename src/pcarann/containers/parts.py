@@ -97,8 +97,10 @@ class Side:
         missing = [name for name in self.names if name not in found.arrays]
         extra = [name for name in found.arrays if name not in self.names]
         if missing or extra:
-            said = [f"{', '.join(names)} {how}" for names, how in ((missing, "missing"), (extra, "unknown")) if names]
-            raise ValueError(f"{what} must have the parts {', '.join(self.names)}, found {'; '.join(said)}.")
+            found_out = [
+                f"{', '.join(names)} {how}" for names, how in ((missing, "missing"), (extra, "unknown")) if names
+            ]
+            raise ValueError(f"{what} must have the parts {', '.join(self.names)}, found {'; '.join(found_out)}.")
         arrays = {}
         for part in self.parts:
             array, label = found.arrays[part.name], found.labels.get(part.name)

@@ -68,15 +68,6 @@ class InputStack:
         """Shape of one sample of the array that is made"""
         return (sum(self.counts), *self.space)
 
-    def apart(self, stacked: Array) -> dict[str, Array]:
-        """Parts by name of (samples, components, *space): numbers, tables, and fields as they were stacked."""
-        found, start = {}, 0
-        for part, table, count in zip(self.parts, self.tables, self.counts, strict=True):
-            fields = stacked[:, start : start + count, ...]
-            found[part.name] = fields[(slice(None), slice(None), *(0 for _ in self.space))] if table else fields
-            start += count
-        return found
-
     def _on_space(self, matrix: Array, part: Part) -> Array:
         """(samples, components, *space) of a field, wherever it lives."""
         xp = place_of(matrix).xp

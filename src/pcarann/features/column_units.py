@@ -9,17 +9,21 @@ the columns as they are.
 
 from __future__ import annotations
 
-from pcarann.backend.arrays import Array, place_of, taken
+import numpy as np
+
+from pcarann.backend.arrays import Array, place_of, taken, to_host
 from pcarann.backend.random import spread, uniform
 from pcarann.features.kernel import choose_length
 from pcarann.latent.weighting import Weighting
 
-__all__ = ["column_weights", "looks_like_table"]
+__all__ = ["column_weights", "looks_like_table", "strangers"]
 
 _NEIGHBOURS = 0.5  # mean correlation of neighbours from which columns are points of a field
 _JUDGED, _MIXED = 300, 16  # samples and combinations of the outputs on which units are judged
 _BETTER = 0.9  # of the error with units of their own: columns as they are must be this much better
 _WIDEST = 1e60
+_FIELD, _STRANGE = 0.7, 0.35  # correlations of neighbours inside a field, and of numbers that were put beside it
+_MOST_STRANGERS, _FEWEST_POINTS = 16, 64
 _STREAM = (-10,)
 
 
@@ -50,9 +54,37 @@ def column_weights(inputs: Array, outputs: Array, grid: tuple[int, ...]) -> Arra
 def looks_like_table(inputs: Array, spreads: Array) -> bool:
     """Whether neighbouring columns have little to do with each other."""
     xp = place_of(inputs).xp
+    correlations, pairs = _neighbours(inputs, spreads)
+    return bool(xp.sum(correlations) < _NEIGHBOURS * xp.sum(pairs)) or not bool(xp.any(pairs > 0))
+
+
+def strangers(inputs: Array) -> tuple[int, int]:
+    """How many of the first and of the last columns of a field along one axis have nothing to do with the field.
+
+    Numbers that were put beside the values of a field are lost among them: their neighbours are none.
+    """
+    count = int(inputs.shape[1])
+    if count < _FEWEST_POINTS:
+        return 0, 0
+    correlations, pairs = _neighbours(inputs, place_of(inputs).xp.std(inputs, axis=0))
+    found, moved = to_host(correlations), to_host(pairs) > 0
+    inner = slice(_MOST_STRANGERS, len(found) - _MOST_STRANGERS)
+    if not moved.all() or np.median(found[inner]) < _FIELD or np.quantile(found[inner], 0.05) < _STRANGE:
+        return 0, 0
+    ends = []
+    for side in (found[:_MOST_STRANGERS], found[::-1][:_MOST_STRANGERS]):
+        alone = 0
+        while alone < _MOST_STRANGERS and side[alone] < _STRANGE:
+            alone += 1
+        ends.append(alone)
+    return ends[0], ends[1]
+
+
+def _neighbours(inputs: Array, spreads: Array) -> tuple[Array, Array]:
+    """Correlations of columns beside each other, and whether both change, (columns − 1,) each."""
+    xp = place_of(inputs).xp
     some = taken(inputs, spread(int(inputs.shape[0]), 2000))
     z = (some - xp.mean(some, axis=0)) / xp.where(spreads > 0, spreads, xp.ones_like(spreads))
     moved = xp.astype(spreads > 0, xp.float64)
     pairs = moved[1:] * moved[:-1]
-    correlations = xp.abs(xp.mean(z[:, 1:] * z[:, :-1], axis=0)) * pairs
-    return bool(xp.sum(correlations) < _NEIGHBOURS * xp.sum(pairs)) or not bool(xp.any(pairs > 0))
+    return xp.abs(xp.mean(z[:, 1:] * z[:, :-1], axis=0)) * pairs, pairs

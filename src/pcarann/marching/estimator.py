@@ -26,6 +26,7 @@ from sklearn.base import clone
 
 from pcarann.backend.arrays import Array, place_of
 from pcarann.backend.locking import writing
+from pcarann.containers.packing import only_arrays
 from pcarann.marching.controls import reading_channels
 from pcarann.marching.flow import Flow
 from pcarann.marching.intervals import WindowCalibration
@@ -97,6 +98,7 @@ class Marching(Surrogate):
             begun = time.perf_counter()
             model: Any = clone(check_step(self.model)) if self.model is not None else PCARaNN()
             device = getattr(model, "device", None)
+            only_arrays(X=X, y=y)
             whole = Trajectories.of(X, y, controls, step=self.step, first=self.first, device=device)
             if whole.controls is not None and isinstance(model, PCARaNN):
                 reading_channels(model)

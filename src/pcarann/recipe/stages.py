@@ -22,8 +22,8 @@ import numpy as np
 
 from pcarann.backend.arrays import Array, place_of, taken, to_host
 from pcarann.fitting import Grids
-from pcarann.options import Grid
 from pcarann.mesh.mesh import Mesh
+from pcarann.options import Grid
 from pcarann.spatial.channels import Channels
 from pcarann.spatial.choice import usual_channels
 from pcarann.spatial.layout import Layout

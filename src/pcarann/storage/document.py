@@ -21,8 +21,8 @@ from pcarann.features.kernel import KernelFeatures
 from pcarann.features.random_layers import RandomFeatures
 from pcarann.fitted import Fitted
 from pcarann.options import Options
-from pcarann.storage.packing import described_packing
 from pcarann.storage.formats import FACTS, FORMAT_VERSION, Document, Tensors
+from pcarann.storage.packing import described_packing
 from pcarann.symmetry.generators import Symmetry
 from pcarann.uncertainty.conformal import Calibration
 from pcarann.uncertainty.extrapolation import Edge

@@ -37,7 +37,9 @@ def described_packing(packing: Packing | None, tensors: Tensors) -> Document | N
     if isinstance(inputs, InputStack):
         found["coded"] = [bool(table) for table in inputs.tables]
     elif inputs is not None:
-        found["coded"] = [{"unit": code.unit, "far": code.far if math.isfinite(code.far) else None} for code in inputs.codes]
+        found["coded"] = [
+            {"unit": code.unit, "far": code.far if math.isfinite(code.far) else None} for code in inputs.codes
+        ]
         for i, code in enumerate(inputs.codes):
             arrays = {"mean": code.mean, "modes": code.modes, "quadrature": code.quadrature, "factor": code.factor}
             tensors |= {f"{_NAME}.code.{i}.{name}": to_host(a) for name, a in arrays.items() if a is not None}
@@ -57,7 +59,9 @@ def rebuilt_packing(
         scales = tuple(float(scale) for scale in document["scales"])
         if len(scales) != len(outputs.parts) or not all(0 < scale < math.inf for scale in scales):
             raise ValueError("its outputs have no such units")
-        output_code = OutputStack(outputs.parts, scales, mesh) if document["stacked"] else OutputCode(outputs.parts, scales)
+        output_code = (
+            OutputStack(outputs.parts, scales, mesh) if document["stacked"] else OutputCode(outputs.parts, scales)
+        )
     input_code: InputCode | InputStack | None = None
     if document["coded"] is not None:
         if len(document["coded"]) != len(inputs.parts):
@@ -87,9 +91,16 @@ def _code(i: int, part: Part, said: Document, tensors: Tensors, place: Place) ->
     for name, array in arrays.items():
         if array is not None and (array.shape != shapes[name] or not np.isfinite(array).all()):
             raise ValueError(f"its input {part.name!r} has arrays that do not fit its grid")
-    put = [None if array is None else place.put(array) for array in (mean, modes, quadrature, factor)]
     far = math.inf if said["far"] is None else float(said["far"])
-    return PartCode(part, float(said["unit"]), *put, far)
+    return PartCode(
+        part,
+        float(said["unit"]),
+        place.put(mean),
+        None if modes is None else place.put(modes),
+        None if quadrature is None else place.put(quadrature),
+        place.put(factor),
+        far,
+    )
 
 
 def _described_side(side: Side, name: str, tensors: Tensors) -> Document:
@@ -124,7 +135,11 @@ def _described_label(label: Label, prefix: str, tensors: Tensors) -> Document:
         if values.dtype.kind in "fiub":
             tensors[f"{prefix}.coords.{j}"] = np.ascontiguousarray(values)
         else:
-            coords[name] |= {"dtype": str(values.dtype), "values": values.astype(str).reshape(-1).tolist(), "shape": list(values.shape)}
+            coords[name] |= {
+                "dtype": str(values.dtype),
+                "values": values.astype(str).reshape(-1).tolist(),
+                "shape": list(values.shape),
+            }
     attrs = {str(key): value for key, value in label.attrs.items() if isinstance(value, str | int | float | bool)}
     return {"name": label.name, "dims": [str(dim) for dim in label.dims], "coords": coords, "attrs": attrs}
 

@@ -126,7 +126,9 @@ def _parameters(document: Document, fitted: Fitted) -> dict[str, Any]:
     own = None if fitted.own_units else input_pca.weights
     if fitted.packing is not None:  # whose parts say what the weights are
         fields = resolved("fields", parameters["fields"])
-        parameters["fields"] = replace(fields, mesh=fitted.packing.mesh) if fitted.packing.mesh else parameters["fields"]
+        parameters["fields"] = (
+            replace(fields, mesh=fitted.packing.mesh) if fitted.packing.mesh else parameters["fields"]
+        )
     elif own is not None or output_pca.weights is not None:
         pairs = ((own, input_pca.grid), (output_pca.weights, output_pca.grid))
         quadrature = tuple(None if w is None else to_host(w).reshape(grid) for w, grid in pairs)
