@@ -20,9 +20,9 @@ from sklearn.exceptions import NotFittedError
 from pcarann.backend.arrays import Array, Place, place_of, to_host
 from pcarann.backend.locking import writing
 from pcarann.containers.packing import Packing
+from pcarann.containers.portraits import Portrait
 from pcarann.mesh.mesh import Mesh
 from pcarann.options import with_option
-from pcarann.portraits import Portrait
 from pcarann.storage.container import write
 from pcarann.uncertainty.bands import Band, Block, Spread, band, gathered, scores_of
 from pcarann.uncertainty.conformal import Calibration, Method, check_level

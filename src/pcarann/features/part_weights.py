@@ -9,8 +9,8 @@ The weights and λ maximise the likelihood of the leading output latents Y under
     L = −½ log|K| − ½ N log tr(Yᵀ K⁻¹ Y),      ∂L/∂K = ½ N α αᵀ / tr(Yᵀα) − ½ K⁻¹,   α = K⁻¹ Y,
 
 so that blocks that say nothing fade and those that bend the output stand out. (The slopes of a fit, by which
-`relevance` weighs channels, mislead where a fit is poor because of the very blocks that should fade.) A few hundred samples are
-enough for so few numbers. Weights are rounded to quarters of an octave, so that they are the same on every machine.
+`relevance` weighs channels, mislead where a fit is poor because of the very blocks that should fade.) A few hundred
+samples are enough for so few numbers. Weights are rounded to quarters of an octave, the same on every machine.
 """
 
 from __future__ import annotations
