@@ -9,8 +9,8 @@ its readout is a convolution, one ridge regression per band of wavenumbers. Noth
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import replace
 from time import perf_counter
 from typing import Any
@@ -24,11 +24,12 @@ from pcarann.operator import PCARaNN
 from pcarann.options import Grid
 from pcarann.spatial.chain import relative_error
 from pcarann.spatial.channels import Channels
-from pcarann.spatial.ends import given_ends, possible_ends
-from pcarann.spatial.fitted import FittedStages, range_of
+from pcarann.spatial.ends import ends_of
+from pcarann.spatial.fitted import FittedStages, range_of, units_of
 from pcarann.spatial.fitting import Grown, Wanted, fit_stages, held_out, judge_of_chains
 from pcarann.spatial.layout import Layout
 from pcarann.spatial.report import StagesReport
+from pcarann.spatial.resolution import stages_on
 from pcarann.spatial.stage import Scene, Triple, sample_sizes
 from pcarann.spatial.start import FOLDS, Start
 from pcarann.spatial.terms import Terms
@@ -155,12 +156,12 @@ class Staged(Surrogate):
             counts = [check_count(getattr(self, name), name) for name in ("n_stages", "n_features", "n_members")]
             options = check_kind(self.grid, "grid", Grid) or Grid()
             layout = Layout.of(input_grid, output_grid, options.axes)
-            layouts = _ends(layout, options.boundary, options.axes, inputs, outputs)
+            layouts = ends_of(layout, options.boundary, options.axes, inputs, outputs)
             scene = self._scene(layout, seed)
             every = inputs
             inputs, outputs, together = self._some(inputs, outputs, seed, together)
             start, begun = self._start(inputs, outputs, scene(layout), seed, together)
-            units = _units(inputs, outputs, start.evolves)
+            units = units_of(inputs, outputs, start.evolves)
             known = range_of(layout, every, units.inputs)
             order, held = held_out(int(inputs.shape[0]), seed, together)
             given = taken(inputs, order) / units.inputs
@@ -200,6 +201,10 @@ class Staged(Surrogate):
                 return self.fit(X, y)
             fitted = self._fitted
             check_number(forgetting, "forgetting", above=0.0, most=1.0)
+            if fitted.layout.trained:
+                raise ValueError(
+                    "A model on another grid cannot adapt: adapt the one it came from, and call `on` again."
+                )
             if not fitted.sums:
                 kept = "its sums were not kept: fit it with adaptable=True"
                 raise ValueError(f"It cannot adapt, {kept if fitted.chains[0].stages else 'no stage was of use'}.")
@@ -208,6 +213,20 @@ class Staged(Surrogate):
             check_pair_lengths(inputs.shape[0], truth.shape[0])
             self._fitted = fitted.adapted(inputs, truth, forgetting)
         return self
+
+    def on(self, target: Any, inputs: Any = None) -> Staged:
+        """Return this model on space of another shape, that of inputs and predictions alike; this one stays as it is.
+
+        Points span the same box, as np.linspace does (a period without its last point, where the training lacked it).
+        Intervals for the share of points (`sample`, `pooled`) stay; those that hold whole fields are refused on more
+        values than they were calibrated for. Such a model does not adapt (`pcarann.spatial.resolution`).
+        """
+        fitted = self._require_fitted()
+        if inputs is not None:
+            raise ValueError("Stages see inputs and outputs on one grid: give its shape as `target`, and no `inputs`.")
+        found = copy(self)
+        found.fitted_ = stages_on(fitted, target, self.symmetry)
+        return found
 
     def after_each(self, X: Array) -> list[Array]:
         """The first member's prediction before any stage and after each of them."""
@@ -313,15 +332,6 @@ class Staged(Surrogate):
         return lambda here: Scene(here, group, fitted, averaged)
 
 
-def _ends(layout: Layout, boundary: Any, axes: Any, inputs: Array, outputs: Array) -> list[Layout]:
-    if boundary is None:
-        return possible_ends(layout, inputs, outputs)
-    if axes is not None and not isinstance(boundary, str) and len(boundary) == len(axes) == len(layout.space):
-        places = [int(axis) % len(layout.output_grid) for axis in axes]  # as the axes were listed
-        boundary = tuple(kind for _, kind in sorted(zip(places, boundary, strict=True)))
-    return [given_ends(layout, boundary, inputs, outputs)]
-
-
 def _record(grown: Grown, samples: Triple, start: Start, units: Units, judged: tuple[float, int]) -> FittedStages:
     xp = place_of(samples.outputs).xp
     return FittedStages(
@@ -335,16 +345,3 @@ def _record(grown: Grown, samples: Triple, start: Start, units: Units, judged: t
         {},
         grown.sums,
     )
-
-
-def _units(inputs: Array, outputs: Array, evolves: bool) -> Units:
-    """Powers of two by which fields have a size of about 1; one for both where they are states of one flow."""
-
-    def unit(fields: Array) -> float:
-        xp = place_of(fields).xp
-        largest = float(xp.max(xp.abs(fields)))
-        size = largest * float(xp.sqrt(xp.mean((fields / largest) ** 2))) if largest > 0 else 1.0
-        return math.ldexp(1.0, math.frexp(size)[1] - 1)
-
-    of_outputs = unit(outputs)
-    return Units(of_outputs if evolves else unit(inputs), of_outputs)

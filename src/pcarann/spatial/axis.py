@@ -6,6 +6,10 @@
 
 All of them are orthonormal, so that a transform keeps norms. Short axes are transformed by a matrix, long ones by an
 FFT of the odd or even extension. Arrays are (samples, *space, columns).
+
+On another grid than that of the training, operators keep their stencil in space: with a stretch of r points of this
+axis for one of the training, a slope is (f(x + r) − f(x − r))/2 and a Gaussian mean is sampled at steps of r, values
+between points being interpolated linearly. At points that both grids have, both are what they were.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ __all__ = ["Axis", "Boundary"]
 
 Boundary = Literal["periodic", "zero", "free"]
 
+_ROUNDING = 1e-9  # of a place between points
 _DENSE = 512  # points up to which a product with a matrix is faster than an FFT of the extension
 
 
@@ -32,6 +37,8 @@ class Axis:
 
     points: int
     boundary: Boundary
+    stretch: float = 1.0
+    """Points for each one of the training, r"""
 
     @property
     def modes(self) -> int:
@@ -43,6 +50,13 @@ class Axis:
         """Points along which the phase of mode k grows by πk"""
         return {"periodic": self.points / 2, "zero": self.points - 1.0, "free": float(self.points)}[self.boundary]
 
+    @property
+    def trained(self) -> float:
+        """Points of the training, its unit of length being one step between them"""
+        if self.boundary == "periodic":
+            return self.points / self.stretch
+        return (self.points - 1) / self.stretch + 1
+
     def forward(self, fields: Array, at: int) -> Array:
         """Harmonics along array axis `at` of an axis that is not periodic."""
         return self._matched(fields, at, inverse=False)
@@ -52,9 +66,11 @@ class Axis:
         return self._matched(harmonics, at, inverse=True)
 
     def slope(self, fields: Array, at: int) -> Array:
-        """∂ in units of one point: central differences, one-sided at ends that are not periodic."""
+        """∂ in units of one point of the training: central differences, one-sided at ends that are not periodic."""
         xp = place_of(fields).xp
         n = self.points
+        if self.stretch != 1.0:
+            return self._stretched_slope(fields, at)
         if self.boundary == "periodic":
             return (xp.roll(fields, -1, axis=at) - xp.roll(fields, 1, axis=at)) * 0.5
         if n < 2:
@@ -65,7 +81,10 @@ class Axis:
         return xp.concat([first, inner, last], axis=at)
 
     def blurred(self, fields: Array, at: int, width: float) -> Array:
-        """A Gaussian mean, `width` points wide; the outermost values go on beyond ends that are not periodic."""
+        """A Gaussian mean, `width` points of the training wide.
+
+        The outermost values go on beyond ends that are not periodic.
+        """
         reach = math.ceil(2.5 * width)
         weights = np.exp(-0.5 * (np.arange(reach + 1) / width) ** 2)
         weights /= weights[0] + 2 * weights[1:].sum()
@@ -74,12 +93,42 @@ class Axis:
             found += (self._shifted(fields, at, by) + self._shifted(fields, at, -by)) * float(weights[by])
         return found
 
+    def _stretched_slope(self, fields: Array, at: int) -> Array:
+        """Differences over two points of the training, over what is left of them at ends that are not periodic."""
+        change = self._shifted(fields, at, -1) - self._shifted(fields, at, 1)
+        if self.boundary == "periodic":
+            return change * 0.5
+        place, numbers, r = place_of(fields), np.arange(self.points), self.stretch
+        apart = np.minimum(numbers + r, self.points - 1) - np.maximum(numbers - r, 0)
+        shape = tuple(self.points if axis == at else 1 for axis in range(len(fields.shape)))
+        return change * place.xp.astype(place.put((r / apart).reshape(shape)), fields.dtype)
+
     def _shifted(self, fields: Array, at: int, by: int) -> Array:
+        """Fields at x − by, in points of the training."""
         place = place_of(fields)
+        if self.stretch != 1.0:
+            return self._between(fields, at, np.arange(self.points) - by * self.stretch)
         if self.boundary == "periodic":
             return place.xp.roll(fields, by, axis=at)
         index = np.clip(np.arange(self.points) - by, 0, self.points - 1)
         return place.xp.take(fields, place.xp.asarray(index, device=place.device), axis=at)
+
+    def _between(self, fields: Array, at: int, places: np.ndarray[Any, np.dtype[np.float64]]) -> Array:
+        """Fields at places between points, linearly; the outermost values go on beyond ends that are not periodic."""
+        place, n = place_of(fields), self.points
+        around = self.boundary == "periodic"
+        places = places if around else np.clip(places, 0, n - 1)
+        below = np.floor(places + _ROUNDING)
+        share = np.clip(places - below, 0.0, 1.0)
+        share[share < 2 * _ROUNDING] = 0.0
+        first, second = ((below + i) % n if around else np.minimum(below + i, n - 1) for i in (0, 1))
+        index = [place.xp.asarray(one.astype(np.int64), device=place.device) for one in (first, second)]
+        found = place.xp.take(fields, index[0], axis=at)
+        if not share.any():
+            return found
+        shape = tuple(n if axis == at else 1 for axis in range(len(fields.shape)))
+        weights = place.xp.astype(place.put(share.reshape(shape)), fields.dtype)
+        return found + (place.xp.take(fields, index[1], axis=at) - found) * weights
 
     def _matched(self, fields: Array, at: int, inverse: bool) -> Array:
         if self.points > _DENSE:

@@ -13,11 +13,21 @@ from pcarann.backend.arrays import Array, place_of
 from pcarann.spatial.axis import Boundary
 from pcarann.spatial.layout import Layout
 
-__all__ = ["given_ends", "possible_ends"]
+__all__ = ["ends_of", "given_ends", "possible_ends"]
 
 _EQUAL = 1e-6  # of the root mean square: values that are the same but for rounding in single precision
 _LIKELY = 1.5  # jumps across the ends of a period, in jumps from point to point inside
 _IMPOSSIBLE = 10.0
+
+
+def ends_of(layout: Layout, boundary: Any, axes: Any, inputs: Array, outputs: Array) -> list[Layout]:
+    """Layouts to choose from: the one with the ends that a user gave, for axes in any order, or all that may be."""
+    if boundary is None:
+        return possible_ends(layout, inputs, outputs)
+    if axes is not None and not isinstance(boundary, str) and len(boundary) == len(axes) == len(layout.space):
+        places = [int(axis) % len(layout.output_grid) for axis in axes]  # as the axes were listed
+        boundary = tuple(kind for _, kind in sorted(zip(places, boundary, strict=True)))
+    return [given_ends(layout, boundary, inputs, outputs)]
 
 
 def possible_ends(layout: Layout, inputs: Array, outputs: Array) -> list[Layout]:

@@ -20,7 +20,7 @@ from pcarann.spatial.terms import Terms
 from pcarann.uncertainty.bands import Block
 from pcarann.uncertainty.conformal import Calibration
 
-__all__ = ["FittedStages", "Range", "range_of"]
+__all__ = ["FittedStages", "Range", "range_of", "units_of"]
 
 _AT_A_TIME = 1 << 25  # values of all members' fields on a CPU
 _DRAWN = 2.0  # degrees of freedom that the mean of a field counts for
@@ -169,3 +169,16 @@ def range_of(layout: Layout, inputs: Array, unit: float) -> Range:
     others = tuple(range(fields.ndim - 1))
     low, high = (tuple((to_host(end(fields, axis=others)) / unit).tolist()) for end in (xp.min, xp.max))
     return low, high
+
+
+def units_of(inputs: Array, outputs: Array, evolves: bool) -> Units:
+    """Powers of two by which fields have a size of about 1; one for both where they are states of one flow."""
+
+    def unit(fields: Array) -> float:
+        xp = place_of(fields).xp
+        largest = float(xp.max(xp.abs(fields)))
+        size = largest * float(xp.sqrt(xp.mean((fields / largest) ** 2))) if largest > 0 else 1.0
+        return math.ldexp(1.0, math.frexp(size)[1] - 1)
+
+    of_outputs = unit(outputs)
+    return Units(of_outputs if evolves else unit(inputs), of_outputs)

@@ -41,6 +41,8 @@ class Layout:
     boundaries: tuple[Boundary, ...]
     closed: tuple[bool, ...]
     """Whether the last point of a period repeats the first"""
+    trained: tuple[int, ...] = ()
+    """Points of each axis of space at the training, where predictions come on another grid than its own"""
 
     @classmethod
     def of(cls, input_grid: tuple[int, ...], output_grid: tuple[int, ...], axes: Sequence[int] | None = None) -> Layout:
@@ -60,11 +62,28 @@ class Layout:
         """The same with other ends."""
         return replace(self, boundaries=tuple(boundaries), closed=tuple(closed))
 
+    def on(self, shape: Sequence[int]) -> Layout:
+        """The same on axes of space with so many points, trained where it is now."""
+        points = dict(zip(self.space, shape, strict=True))
+
+        def grid(old: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(points[i] if i in points and n > 1 else n for i, n in _numbered(old))
+
+        trained = self.trained or tuple(self.output_grid[i] for i in self.space)
+        sides = {"input_grid": grid(self.input_grid), "output_grid": grid(self.output_grid)}
+        return replace(self, **sides, trained=() if tuple(shape) == trained else trained)
+
+    @property
+    def at_training(self) -> Layout:
+        """The same on the grid of the training"""
+        return self.on(self.trained) if self.trained else self
+
     @cached_property
     def domain(self) -> Domain:
         """The space that is computed with"""
-        sizes = (self.output_grid[i] - int(closed) for i, closed in zip(self.space, self.closed, strict=True))
-        return Domain(tuple(Axis(n, boundary) for n, boundary in zip(sizes, self.boundaries, strict=True)))
+        now = tuple(self.output_grid[i] for i in self.space)
+        sizes = zip(now, self.trained or now, self.boundaries, self.closed, strict=True)
+        return Domain(tuple(_axis(n, old, boundary, closed) for n, old, boundary, closed in sizes))
 
     @property
     def n_inputs(self) -> int:
@@ -129,6 +148,13 @@ class Layout:
             if closed and fields.shape[at] > 1:
                 fields = fields[(slice(None),) * at + (slice(0, -1),)]
         return fields
+
+
+def _axis(points: int, trained: int, boundary: Boundary, closed: bool) -> Axis:
+    """An axis whose operators keep the stencils of the training."""
+    if boundary == "periodic":
+        return Axis(points - closed, boundary, (points - closed) / (trained - closed))
+    return Axis(points, boundary, (points - 1) / (trained - 1))
 
 
 def _numbered(grid: tuple[int, ...]) -> list[tuple[int, int]]:
