@@ -113,7 +113,7 @@ class Axis:
         index = np.clip(np.arange(self.points) - by, 0, self.points - 1)
         return place.xp.take(fields, place.xp.asarray(index, device=place.device), axis=at)
 
-    def _between(self, fields: Array, at: int, places: np.ndarray[Any, np.dtype[np.float64]]) -> Array:
+    def _between(self, fields: Array, at: int, places: np.ndarray[Any, Any]) -> Array:
         """Fields at places between points, linearly; the outermost values go on beyond ends that are not periodic."""
         place, n = place_of(fields), self.points
         around = self.boundary == "periodic"

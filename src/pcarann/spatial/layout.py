@@ -70,8 +70,12 @@ class Layout:
             return tuple(points[i] if i in points and n > 1 else n for i, n in _numbered(old))
 
         trained = self.trained or tuple(self.output_grid[i] for i in self.space)
-        sides = {"input_grid": grid(self.input_grid), "output_grid": grid(self.output_grid)}
-        return replace(self, **sides, trained=() if tuple(shape) == trained else trained)
+        inputs, outputs, trained = (
+            grid(self.input_grid),
+            grid(self.output_grid),
+            () if tuple(shape) == trained else trained,
+        )
+        return replace(self, input_grid=inputs, output_grid=outputs, trained=trained)
 
     @property
     def at_training(self) -> Layout:
