@@ -3,7 +3,7 @@
     python benchmarks/resolution.py                                     stages, stages with the symmetry, latent
     python benchmarks/resolution.py --methods stages --trained 57       trained at 57², predicting at 29² and 85²
     python benchmarks/resolution.py --fno --methods fno --device cuda   a Fourier neural operator, beside what is there
-    python benchmarks/resolution.py --quick                            the machinery in seconds: no numbers of any meaning
+    python benchmarks/resolution.py --quick                             tiny: the numbers mean nothing
 
 Coefficients and solutions are those of a solver on 169² nodes: of both, every 6th, 3rd and 2nd node is kept, so that a
 sample at 29² is a restriction of the one at 57² and of the one at 85², inputs and truth alike. (The public data keep

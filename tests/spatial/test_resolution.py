@@ -21,7 +21,9 @@ SHAPES = {"periodic": (12, 24, 36), "zero": (9, 17, 25), "free": (9, 17, 25)}
 
 def every(shape, onto):
     """Where the points of a grid are on a finer one."""
-    return tuple(slice(None, None, max(1, (m - 1) // (n - 1) if n % 2 else m // n)) for n, m in zip(shape, onto, strict=True))
+    return tuple(
+        slice(None, None, max(1, (m - 1) // (n - 1) if n % 2 else m // n)) for n, m in zip(shape, onto, strict=True)
+    )
 
 
 def smooth(n, points, boundary, seed=0, modes=4):
@@ -171,7 +173,7 @@ def test_sines_carry_over_as_well():
     k = np.arange(1, 5)
 
     def solved(n):
-        return smooth(80, n, "zero", modes=4) if n is None else _series(n) 
+        return smooth(80, n, "zero", modes=4) if n is None else _series(n)
 
     def _series(n):
         rng = np.random.default_rng(0)
@@ -225,9 +227,7 @@ def test_it_is_saved_and_loaded(periodic, tmp_path):
     there.save(tmp_path / "there.model")
     again = load(tmp_path / "there.model")
     assert np.array_equal(again.predict(a[100:]), there.predict(a[100:]))
-    assert np.array_equal(
-        again.predict_interval(a[100:], 0.2).upper, there.predict_interval(a[100:], 0.2).upper
-    )
+    assert np.array_equal(again.predict_interval(a[100:], 0.2).upper, there.predict_interval(a[100:], 0.2).upper)
 
 
 def test_intervals_of_shares_stay_and_those_of_whole_fields_are_asked_for_again(periodic, tmp_path):
@@ -273,7 +273,9 @@ def test_stages_with_terms_stay_where_they_are():
 def test_stages_on_a_latent_model_go_with_it(n):
     coarse, fine = (smooth(80, m, "zero", modes=5) for m in (17, 33))
     latent = PCARaNN(n_components=(5, 5), widths=(30, 20), n_members=2)
-    model = Staged(latent, 2, 20, 1, grid=Grid("zero"), channels=Channels(singles=8)).fit(coarse[:60], held(coarse[:60]))
+    model = Staged(latent, 2, 20, 1, grid=Grid("zero"), channels=Channels(singles=8)).fit(
+        coarse[:60], held(coarse[:60])
+    )
     there = model.on(33)
     assert there.model_.predict(fine[60:]).shape == (20, 33)
     assert relative_l2(there.predict(fine[60:]), held(fine[60:])) < 0.1

@@ -9,7 +9,8 @@ FFT of the odd or even extension. Arrays are (samples, *space, columns).
 
 On another grid than that of the training, operators keep their stencil in space: with a stretch of r points of this
 axis for one of the training, a slope is (f(x + r) − f(x − r))/2 and a Gaussian mean is sampled at steps of r, values
-between points being interpolated linearly. At points that both grids have, both are what they were.
+between points being interpolated linearly. At points that both grids have, both are what they were. Waves and sines are
+the same functions of space on any grid; cosines, which belong to cells around points, are those of the training.
 """
 
 from __future__ import annotations
@@ -43,12 +44,16 @@ class Axis:
     @property
     def modes(self) -> int:
         """The number of its harmonics; of a period, all n of them"""
+        if self.boundary == "free" and self.stretch != 1.0:
+            return min(self.points, round(self.trained))
         return self.points - 2 if self.boundary == "zero" else self.points
 
     @property
     def length(self) -> float:
         """Points along which the phase of mode k grows by πk"""
-        return {"periodic": self.points / 2, "zero": self.points - 1.0, "free": float(self.points)}[self.boundary]
+        return {"periodic": self.points / 2, "zero": self.points - 1.0, "free": self.points - 1 + self.stretch}[
+            self.boundary
+        ]
 
     @property
     def trained(self) -> float:
@@ -131,6 +136,9 @@ class Axis:
         return found + (place.xp.take(fields, index[1], axis=at) - found) * weights
 
     def _matched(self, fields: Array, at: int, inverse: bool) -> Array:
+        if self.boundary == "free" and self.stretch != 1.0:
+            place, pair = place_of(fields), _trained_cosines(self.points, round(self.trained))
+            return _along(place.put(pair[inverse]), fields, at, place)
         if self.points > _DENSE:
             return (_sines if self.boundary == "zero" else _cosines)(fields, at, self.points, inverse)
         place = place_of(fields)
@@ -149,6 +157,21 @@ def _matrix(n: int, boundary: str) -> np.ndarray[Any, np.dtype[np.float64]]:
     cosines = math.sqrt(2 / n) * np.cos(math.pi * np.outer(np.arange(n), np.arange(n) + 0.5) / n)
     cosines[0] /= math.sqrt(2)
     return cosines
+
+
+@lru_cache(maxsize=16)
+def _trained_cosines(n: int, trained: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """(modes, points) and (points, modes): to the cosines of the training by least squares, and back.
+
+    They are even about half a step beyond the ends, a step of the training. Weights are those of the trapezoidal rule,
+    the values at the ends going on for that half step; on the training's own points they are all 1.
+    """
+    numbers, x = np.arange(min(n, trained)), np.linspace(0, trained - 1, n)
+    cosines = math.sqrt(2 / trained) * np.cos(math.pi * np.outer(x + 0.5, numbers) / trained)
+    cosines[:, 0] /= math.sqrt(2)
+    step = (trained - 1) / (n - 1)
+    root = np.sqrt(np.where((x == x[0]) | (x == x[-1]), 0.5 * step + 0.5, step))
+    return np.linalg.pinv(root[:, None] * cosines) * root, cosines
 
 
 def _along(matrix: Array, fields: Array, at: int, place: Place) -> Array:

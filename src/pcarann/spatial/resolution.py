@@ -1,7 +1,8 @@
 """Stages on another grid of the same domain.
 
 A readout is a function of the wavenumber, and the harmonics are orthonormal: on n′ points in the place of n, those of
-features and corrections grow alike, by √(n′/n), so that the weights carry over as they are.
+features and corrections grow alike, by √(n′/n), so that the weights carry over as they are. (Cosines are those of the
+training, and do not grow.)
 
     wavenumbers that the training had     the band that they had
     higher ones                           no correction
