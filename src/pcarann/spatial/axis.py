@@ -44,9 +44,8 @@ class Axis:
     @property
     def modes(self) -> int:
         """The number of its harmonics; of a period, all n of them"""
-        if self.boundary == "free" and self.stretch != 1.0:
-            return min(self.points, round(self.trained))
-        return self.points - 2 if self.boundary == "zero" else self.points
+        points = self.points if self.boundary == "periodic" else min(self.points, round(self.trained))
+        return points - 2 if self.boundary == "zero" else points
 
     @property
     def length(self) -> float:
@@ -136,8 +135,8 @@ class Axis:
         return found + (place.xp.take(fields, index[1], axis=at) - found) * weights
 
     def _matched(self, fields: Array, at: int, inverse: bool) -> Array:
-        if self.boundary == "free" and self.stretch != 1.0:
-            place, pair = place_of(fields), _trained_cosines(self.points, round(self.trained))
+        if self.stretch != 1.0:
+            place, pair = place_of(fields), _trained_matrices(self.points, round(self.trained), self.boundary)
             return _along(place.put(pair[inverse]), fields, at, place)
         if self.points > _DENSE:
             return (_sines if self.boundary == "zero" else _cosines)(fields, at, self.points, inverse)
@@ -160,18 +159,28 @@ def _matrix(n: int, boundary: str) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 @lru_cache(maxsize=16)
-def _trained_cosines(n: int, trained: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """(modes, points) and (points, modes): to the cosines of the training by least squares, and back.
-
-    They are even about half a step beyond the ends, a step of the training. Weights are those of the trapezoidal rule,
-    the values at the ends going on for that half step; on the training's own points they are all 1.
-    """
-    numbers, x = np.arange(min(n, trained)), np.linspace(0, trained - 1, n)
-    cosines = math.sqrt(2 / trained) * np.cos(math.pi * np.outer(x + 0.5, numbers) / trained)
-    cosines[:, 0] /= math.sqrt(2)
-    step = (trained - 1) / (n - 1)
+def _trained_matrices(n: int, trained: int, boundary: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """(modes, points) and (points, modes): to the harmonics of the training, as functions of space, and back."""
+    known = _matrix(trained, boundary)
+    x, step = np.linspace(0, trained - 1, n), (trained - 1) / (n - 1)
+    if boundary == "zero":
+        numbers = np.arange(1, min(n, trained) - 1)
+        waves = math.sqrt(2 / (trained - 1)) * np.sin(math.pi * np.outer(x, numbers) / (trained - 1))
+        # Sines of a field that does not vanish at the ends are those of a jump, which depend on the grid: those of the
+        # line between both ends are taken on that of the training, the rest vanishes there.
+        lines = np.zeros((n, n))
+        lines[:, 0], lines[:, -1] = 1 - x / x[-1], x / x[-1]
+        ends = np.linspace(0, 1, trained)
+        forward = step * waves.T @ (np.eye(n) - lines)
+        forward[:, 0] += known[: len(numbers)] @ (1 - ends)
+        forward[:, -1] += known[: len(numbers)] @ ends
+        return forward, waves
+    # Cosines are even about half a step of the training beyond the ends. Least squares, by the trapezoidal rule and the
+    # values at the ends for that half step: on the training's own points all weights are 1.
+    waves = math.sqrt(2 / trained) * np.cos(math.pi * np.outer(x + 0.5, np.arange(min(n, trained))) / trained)
+    waves[:, 0] /= math.sqrt(2)
     root = np.sqrt(np.where((x == x[0]) | (x == x[-1]), 0.5 * step + 0.5, step))
-    return np.linalg.pinv(root[:, None] * cosines) * root, cosines
+    return np.linalg.pinv(root[:, None] * waves) * root, waves
 
 
 def _along(matrix: Array, fields: Array, at: int, place: Place) -> Array:
