@@ -212,7 +212,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--trained", nargs="+", type=int, choices=GRIDS, default=[GRIDS[0]], metavar="POINTS")
     parser.add_argument("--device", default=None)
     parser.add_argument("-n", type=int, default=1000, help="training samples (1000)")
-    parser.add_argument("--n-test", type=int, default=200, help="test samples, and as many for calibration (200)")
+    parser.add_argument("--n-test", type=int, default=100, help="test samples, and as many for calibration (100)")
     parser.add_argument("-o", "--output", type=Path, default=Path("results/resolution"))
     options = parser.parse_args(arguments)
     if options.quick:
