@@ -163,7 +163,9 @@ def test_a_convolution_that_was_learned_at_one_resolution_is_exact_at_another():
     assert relative_l2(model.predict(coarse[50:]), kernel(coarse[50:])) < 1e-7
     assert relative_l2(model.on(48).predict(fine[50:]), kernel(fine[50:])) < 1e-6
     # Between points, slopes are those of lines from one to the next.
-    assert relative_l2(model.on(35).predict(odd[50:]), kernel(odd[50:])) < 1e-2
+    with pytest.warns(UserWarning, match=r"not among the 35 .* such as 48 points"):
+        between = model.on(35)
+    assert relative_l2(between.predict(odd[50:]), kernel(odd[50:])) < 1e-2
 
 
 @pytest.mark.parametrize("boundary", ["zero", "free"])
@@ -183,19 +185,28 @@ def test_sines_and_cosines_carry_over_as_well(boundary):
 
 
 @pytest.mark.parametrize("boundary", ["zero", "free"])
-@pytest.mark.parametrize("points", [9, 17, 40])
+@pytest.mark.parametrize("points", [57, 85, 40])
 def test_harmonics_on_another_grid_are_those_of_the_training(boundary, points):
-    """Of lines, which do not vanish at the ends, and of harmonics that the training had."""
-    known, axis = Axis(17, boundary), layout_of(boundary, 17, points).domain.axes[0]
-    assert axis.modes == min(known.modes, Axis(points, boundary).modes)
+    known, axis = Axis(29, boundary), layout_of(boundary, 29, points).domain.axes[0]
+    assert axis.modes == known.modes
+    low = np.zeros((6, axis.modes, 1))
+    low[range(6), range(6), 0] = 1.0
+    assert np.allclose(axis.forward(axis.backward(low, 1), 1), low, atol=1e-3)
+    fields = np.random.default_rng(0).normal(size=(2, 29, 1))
     if boundary == "zero":
-        lines = [(np.linspace(0, 1, n)[None, :, None] * 3 - 1) for n in (17, points)]
-        there = known.forward(lines[0], 1)[:, : axis.modes]
-        assert np.allclose(axis.forward(lines[1], 1), there, atol=1e-12)
-    harmonics = np.random.default_rng(0).normal(size=(2, axis.modes, 3))
-    assert np.allclose(axis.forward(axis.backward(harmonics, 1), 1), harmonics, atol=1e-10)
-    if points == 17:
-        assert np.allclose(axis.backward(harmonics, 1), known.backward(harmonics, 1), atol=1e-12)
+        fields[:, [0, -1]] = 0
+    assert points == 40 or np.allclose(axis.backward(known.forward(fields, 1), 1)[:, :: points // 28], fields)
+
+
+@pytest.mark.parametrize("boundary", ["zero", "free"])
+def test_near_the_ends_only_points_of_the_training_count(boundary):
+    """Features of one-sided stencils are of another kind between them."""
+    axis = layout_of(boundary, 29, 57).domain.axes[0]
+    fields = np.zeros((1, 57, 1))
+    fields[0, 1:6:2] = fields[0, -6:-1:2] = 1.0
+    assert not axis.forward(fields, 1).any()
+    lines = [np.linspace(-1, 2, n)[None, :, None] for n in (29, 57)]
+    assert np.allclose(axis.forward(lines[1], 1), Axis(29, boundary).forward(lines[0], 1), atol=2e-2)
 
 
 @pytest.fixture(scope="module")
@@ -325,9 +336,8 @@ def test_a_flow_that_starts_from_its_state_has_fixed_fields_there():
 
 def test_components_stay_and_inputs_may_lack_an_axis():
     rng = np.random.default_rng(0)
-    a = rng.normal(size=(40, 2, 12))
-    u = np.broadcast_to(gaussian_filter1d(a, 2, axis=-1)[:, :, None, :], (40, 2, 10, 12)).copy()
+    a = rng.uniform(size=(40, 2, 12))
     layout = Layout.of((12,), (10, 12)).on((19, 23))
     assert (layout.input_grid, layout.output_grid) == ((23,), (19, 23))
-    model = Staged("mean", 1, 5, 1, grid=Grid("free", axes=(-1,)), channels=Channels()).fit(a, u[:, :, 0])
-    assert model.on(23).predict(rng.normal(size=(3, 2, 23))).shape == (3, 2, 23)
+    model = Staged("mean", 1, 5, 1, grid=Grid("free", axes=(-1,)), channels=Channels()).fit(a, gaussian_filter1d(a, 2))
+    assert model.on(23).predict(rng.uniform(size=(3, 2, 23))).shape == (3, 2, 23)

@@ -9,8 +9,8 @@ FFT of the odd or even extension. Arrays are (samples, *space, columns).
 
 On another grid than that of the training, operators keep their stencil in space: with a stretch of r points of this
 axis for one of the training, a slope is (f(x + r) − f(x − r))/2 and a Gaussian mean is sampled at steps of r, values
-between points being interpolated linearly. At points that both grids have, both are what they were. Waves and sines are
-the same functions of space on any grid; cosines, which belong to cells around points, are those of the training.
+between points being interpolated linearly. At points that both grids have, both are what they were. Harmonics are the
+functions of space that they were at the training.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ from typing import Any, Literal
 import numpy as np
 
 from pcarann.backend.arrays import Array, Place, place_of
+from pcarann.latent.resampled import spline_matrix
 
 __all__ = ["Axis", "Boundary"]
 
 Boundary = Literal["periodic", "zero", "free"]
 
 _ROUNDING = 1e-9  # of a place between points
+_NEAR = (3.0, 13.0)  # points of the training from an end: up to which its points count alone, and from which all do
+_SMOOTH = 5.0  # of them at least, between the two: a short axis has no room for that
 _DENSE = 512  # points up to which a product with a matrix is faster than an FFT of the extension
 
 
@@ -160,27 +163,26 @@ def _matrix(n: int, boundary: str) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 @lru_cache(maxsize=16)
 def _trained_matrices(n: int, trained: int, boundary: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """(modes, points) and (points, modes): to the harmonics of the training, as functions of space, and back."""
-    known = _matrix(trained, boundary)
+    """(modes, points) and (points, modes): to the harmonics of the training, as functions of space, and back.
+
+    Far from the ends they are sums over all points, which say more than those of the training. Near an end features are
+    not smooth, as stencils are one-sided there, nor do they vanish: sums over other points would be others. There the
+    points of the training count alone.
+    """
+    known = _matrix(trained, boundary)[: min(n, trained) - (2 if boundary == "zero" else 0)]
     x, step = np.linspace(0, trained - 1, n), (trained - 1) / (n - 1)
     if boundary == "zero":
-        numbers = np.arange(1, min(n, trained) - 1)
-        waves = math.sqrt(2 / (trained - 1)) * np.sin(math.pi * np.outer(x, numbers) / (trained - 1))
-        # Sines of a field that does not vanish at the ends are those of a jump, which depend on the grid: those of the
-        # line between both ends are taken on that of the training, the rest vanishes there.
-        lines = np.zeros((n, n))
-        lines[:, 0], lines[:, -1] = 1 - x / x[-1], x / x[-1]
-        ends = np.linspace(0, 1, trained)
-        forward = step * waves.T @ (np.eye(n) - lines)
-        forward[:, 0] += known[: len(numbers)] @ (1 - ends)
-        forward[:, -1] += known[: len(numbers)] @ ends
-        return forward, waves
-    # Cosines are even about half a step of the training beyond the ends. Least squares, by the trapezoidal rule and the
-    # values at the ends for that half step: on the training's own points all weights are 1.
-    waves = math.sqrt(2 / trained) * np.cos(math.pi * np.outer(x + 0.5, np.arange(min(n, trained))) / trained)
-    waves[:, 0] /= math.sqrt(2)
-    root = np.sqrt(np.where((x == x[0]) | (x == x[-1]), 0.5 * step + 0.5, step))
-    return np.linalg.pinv(root[:, None] * waves) * root, waves
+        waves = math.sqrt(2 / (trained - 1)) * np.sin(
+            math.pi * np.outer(x, np.arange(1, len(known) + 1)) / (trained - 1)
+        )
+    else:
+        waves = math.sqrt(2 / trained) * np.cos(math.pi * np.outer(x + 0.5, np.arange(len(known))) / trained)
+        waves[:, 0] /= math.sqrt(2)
+    first, last = _NEAR[0], min(_NEAR[1], (trained - 1) / 2)
+    far = np.clip((np.minimum(x, x[-1] - x) - first) / (last - first), 0, 1) if last - first >= _SMOOTH else 0.0 * x
+    inner = np.sin(0.5 * math.pi * far) ** 2
+    at_training = spline_matrix(n, np.linspace(0, 1, trained))
+    return (known @ at_training) * (1 - inner) + step * waves.T * inner, waves
 
 
 def _along(matrix: Array, fields: Array, at: int, place: Place) -> Array:

@@ -1,8 +1,8 @@
 """Stages on another grid of the same domain.
 
-A readout is a function of the wavenumber, and the harmonics are orthonormal: on n′ points in the place of n, those of
-features and corrections grow alike, by √(n′/n), so that the weights carry over as they are. (Cosines are those of the
-training, and do not grow.)
+A readout is a function of the wavenumber. On n′ points of a period in the place of n, harmonics of features and of
+corrections, which are orthonormal, grow alike, by √(n′/n); between ends they are those of the training. So weights
+carry over as they are.
 
     wavenumbers that the training had     the band that they had
     higher ones                           no correction
@@ -14,6 +14,7 @@ Points span the same box: i/(n − 1), both ends among them, and i/n along a per
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral
@@ -32,6 +33,7 @@ from pcarann.spatial.layout import Layout
 from pcarann.spatial.stage import Scene, Stage
 from pcarann.spatial.start import Start
 from pcarann.symmetry.generators import Symmetry
+from pcarann.validation import warn_user
 
 __all__ = ["bands_on", "stages_on"]
 
@@ -85,7 +87,21 @@ def _checked(fitted: FittedStages, target: Any) -> Layout:
             f"target must be the shape of the {len(old)} axes of space, {old} at the training, with at least {_FEWEST} "
             f"points each, got {target!r}: components stay as they are, and points need a grid around them."
         )
-    return layout.on([int(n) for n in shape])
+    found = layout.on([int(n) for n in shape])
+    for axis in found.domain.axes:
+        if not axis.stretch.is_integer():
+            warn_user(
+                f"The {axis.trained:.0f} points of an axis at the training are not among the {axis.points} of the new "
+                "one, so that slopes are interpolated: where fields are rough, errors may be several times larger. "
+                f"Take a multiple of its steps, such as {_nested(axis)} points, and interpolate the predictions."
+            )
+    return found
+
+
+def _nested(axis: Axis) -> int:
+    """Points of an axis that holds those of the training, about as many as there are."""
+    ends, times = int(axis.boundary != "periodic"), math.ceil(axis.stretch)
+    return times * (round(axis.trained) - ends) + ends
 
 
 def _scene(scene: Scene, layout: Layout, symmetry: Symmetry | None) -> Scene:
