@@ -29,7 +29,6 @@ LAYERS = {
     "space": ("spatial",),
     "a fit": ("options", "settings", "fitted", "attributes", "fitting", "recipe", "storage"),
     "surrogates": (
-        "portraits",
         "surrogate",
         "operator",
         "staged",

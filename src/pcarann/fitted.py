@@ -15,15 +15,16 @@ from typing import Any
 import numpy as np
 
 from pcarann.backend.arrays import Array, Place, cuts
-from pcarann.containers.coding import InputCode
 from pcarann.containers.packing import Packing
 from pcarann.ensemble.adaptation import Adaptation, Rows, batch_refit
 from pcarann.ensemble.maps import KernelMap, RandomMap
 from pcarann.ensemble.mean_and_spread import Ensemble, padded
 from pcarann.features.refine import Refinement
+from pcarann.latent.resampled import Resampled
 from pcarann.latent.smoothing import Smoothing
 from pcarann.latent.units import Units
 from pcarann.options import Adapt
+from pcarann.symmetry.generators import Symmetry
 from pcarann.uncertainty.conformal import Calibration
 from pcarann.uncertainty.extrapolation import Edge, Outside
 from pcarann.uncertainty.fit_report import FitReport
@@ -129,7 +130,19 @@ class Fitted:
         """Root mean square of the output values of the training set, from their mean field and energy"""
         pca = self.ensemble.output_pca
         mean = float(self.place.xp.linalg.vector_norm(pca.mean))
-        return math.hypot(mean, math.sqrt(pca.energy / self.pca_samples)) / math.sqrt(int(pca.mean.shape[0]))
+        spread = math.sqrt(pca.energy / self.pca_samples / self.trained_values)
+        return math.hypot(mean / math.sqrt(int(pca.mean.shape[0])), spread)
+
+    @property
+    def trained_values(self) -> int:
+        """Values of an output field of the training"""
+        pca = self.ensemble.output_pca
+        return math.prod(pca.trained_grid if isinstance(pca, Resampled) else pca.grid)
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether inputs or outputs stand on another grid than that of the training"""
+        return any(isinstance(pca, Resampled) for pca in (self.ensemble.input_pca, self.ensemble.output_pca))
 
     @property
     def stale(self) -> bool:
@@ -155,6 +168,17 @@ class Fitted:
         """What one member alone predicts for (samples, values) inputs, both as they are handed in and out."""
         alone = replace(self.ensemble, members=(self.ensemble.members[member],))
         return self.handed(alone.mean_fields(alone.orbit(self.inputs(fields))))
+
+    def on(self, target: Any, inputs: Any, symmetry: Symmetry | None) -> Fitted:
+        """The record of the same model whose outputs, and inputs if asked, stand on another grid; it cannot adapt."""
+        if inputs is not None and self.own_units:
+            raise ValueError("inputs must be the shape of another grid, but those of this model are a table.")
+        moved = replace(self, ensemble=self.ensemble.on(target, inputs, symmetry), adaptation=None)
+        grid = moved.ensemble.input_pca.grid
+        if len(grid) > 1 or grid == self.ensemble.input_pca.grid:
+            return moved
+        view = replace(self.view, names=tuple(f"column {i}" for i in range(grid[0])))  # values, one by one
+        return replace(moved, view=view, novelty_test=None, edge=None)
 
     def checked(self, X: Any) -> Array:
         """Inputs of a user as those that are encoded, (samples, values), or a refusal."""
@@ -214,9 +238,8 @@ class Fitted:
 
     @property
     def _names(self) -> Names:
-        names = self.view.all_names(self.units.inputs)
-        code = None if self.packing is None else self.packing.input_code
-        return replace(names, shown=code.shown) if isinstance(code, InputCode) else names
+        shown = () if self.packing is None else self.packing.shown
+        return replace(self.view.all_names(self.units.inputs), shown=shown)
 
     def blocks(self, look: Look) -> Iterator[tuple[slice, Array, Array, Array | None]]:
         """Yield (rows, μ, σ, δ) for blocks of inputs: δ is a possible error outside the data, None inside."""
@@ -262,8 +285,7 @@ class Fitted:
         for element, x in zip(self.ensemble.averaged[1:], look.orbit[1:], strict=True):
             seen = self.sight(group.move_inputs(look.inputs, element), x)
             logarithms.append(np.log(novelty_test.p_values(seen)[0]))
-        mean: Values = np.exp(np.mean(logarithms, axis=0))
-        return mean
+        return np.asarray(np.exp(np.mean(logarithms, axis=0)))
 
     def possible_error(self, look: Look, mean: Array) -> Array | None:
         """δ of inputs whose predictions are known, (samples, values); None where all lie inside the data."""

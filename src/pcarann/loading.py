@@ -81,7 +81,7 @@ def _marching(described: dict[str, Any], model: PCARaNN | Staged, tensors: Tenso
     points = window * math.prod(grid) if calibrated is None else int(calibrated["points"])
     if points % math.prod(grid) or points < window * math.prod(grid):
         raise ValueError("its calibration does not fit its window")
-    calibration = rebuilt_calibration(calibrated, "marching", tensors, state.place, points)
+    calibration = rebuilt_calibration(calibrated, "marching", tensors, state.place, {points})
     if calibration is not None:
         calibration = WindowCalibration.rebuilt(calibration, points // math.prod(grid), tensors, state.place)
     flow.marched_ = Marched.rebuilt(described, model, calibration)

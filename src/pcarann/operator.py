@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,6 +16,7 @@ from pcarann.attributes import FittedAttributes
 from pcarann.backend.arrays import Array, place_of
 from pcarann.backend.locking import writing
 from pcarann.backend.progress import progress
+from pcarann.containers.elsewhere import AtPoints
 from pcarann.containers.packing import packed
 from pcarann.features.column_units import strangers
 from pcarann.fitted import Fitted, Look
@@ -236,11 +238,34 @@ class PCARaNN(FittedAttributes, Surrogate):
             self._fitted = fitted.refitted(*pairs, chosen)
         return self
 
+    def on(self, target: Any, inputs: Any = None) -> PCARaNN:
+        """Return this model with predictions on another grid of the same domain; this one stays as it is.
+
+        Where outputs lie on a mesh, `target` is another mesh or an array of points inside it, in its coordinates. Else
+        `target` is a tuple, the points along each of the last axes of an output, or an array (n, axes) of points in the
+        unit box that these axes span: then outputs are (samples, n), behind axes that stay. Grids are
+        linspace(0, 1, points), both ends among them, those of a period too. `inputs` is the shape of the last axes of
+        the inputs that will be given. Intervals for the share of points (`sample`, `pooled`) stay; those that hold
+        whole fields are refused on more values than they were calibrated for. Such a model does not adapt.
+        """
+        fitted = self._require_fitted()
+        packing, mesh = fitted.packing, self.mesh_
+        if mesh is not None:
+            target, mesh = AtPoints.within(mesh, fitted.output_grid, target)
+        moved = fitted.on(target, inputs, self.symmetry)
+        if packing is not None:
+            packing = packing.on(tuple(moved.ensemble.input_pca.grid), moved.output_grid, mesh)
+        found = copy(self)
+        found.fitted_ = replace(moved, packing=packing)
+        return found
+
     def novelty(self, X: Array) -> Novelty:
         """How far inputs lie from the training data: for each a p-value, small where it is new, and the reason."""
         fitted = self._require_fitted()
         X = self._opened(X, fitted)[0]
         found: Novelty | None = fitted.novelty(fitted.look(fitted.checked(X)))
+        if found is None and fitted.is_elsewhere:
+            raise ValueError("Values on another grid have no ranges to compare with: ask the model this one came from.")
         if found is None:
             raise ValueError(
                 "This model was saved by an older pcarann, which did not keep what novelty needs: fit again."
@@ -264,6 +289,10 @@ class PCARaNN(FittedAttributes, Surrogate):
 
     def _new_pairs(self, X: Array, y: Array, fitted: Fitted) -> tuple[Array, Array]:
         """New samples, checked, (samples, values) each."""
+        if fitted.is_elsewhere:
+            raise ValueError(
+                "A model on another grid cannot adapt: adapt the one that it came from, and call `on` again."
+            )
         outputs = checked_outputs(y, fitted)
         inputs = self._look(self._opened(X, fitted)[0], fitted).inputs
         check_pair_lengths(inputs.shape[0], outputs.shape[0])

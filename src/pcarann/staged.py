@@ -10,6 +10,7 @@ its readout is a convolution, one ridge regression per band of wavenumbers. Noth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import replace
 from time import perf_counter
 from typing import Any
@@ -19,7 +20,6 @@ from pcarann.backend.locking import writing
 from pcarann.backend.progress import progress
 from pcarann.backend.random import spread
 from pcarann.containers.packing import packed
-from pcarann.latent.units import Units
 from pcarann.mesh.mesh import Mesh
 from pcarann.operator import PCARaNN
 from pcarann.options import Grid
@@ -27,11 +27,12 @@ from pcarann.spatial.chain import relative_error
 from pcarann.spatial.channels import Channels
 from pcarann.spatial.ends import ends_of
 from pcarann.spatial.fitted import FittedStages, range_of
-from pcarann.spatial.fitting import Grown, Wanted, fit_stages, held_out, judge_of_chains
+from pcarann.spatial.fitting import Wanted, fit_stages, held_out, judge_of_chains
 from pcarann.spatial.layout import Layout
 from pcarann.spatial.mesh_domain import MeshDomain
 from pcarann.spatial.report import StagesReport
-from pcarann.spatial.stage import Scene, Triple, sample_sizes
+from pcarann.spatial.resolution import stages_on
+from pcarann.spatial.stage import Scene, Triple
 from pcarann.spatial.start import FOLDS, Start, units_of
 from pcarann.spatial.terms import Terms
 from pcarann.storage.document import described
@@ -163,7 +164,6 @@ class Staged(Surrogate):
             inputs, outputs, together = self._some(inputs, outputs, seed, together)
             start, begun = self._start(inputs, outputs, scene(layout), seed, together)
             units = units_of(inputs, outputs, start.evolves)
-            known = range_of(layout, every, units.inputs)
             order, held = held_out(int(inputs.shape[0]), seed, together)
             given = taken(inputs, order) / units.inputs
             fields = start.inside(units, given) if begun is None else taken(begun, order) / units.outputs
@@ -182,10 +182,11 @@ class Staged(Surrogate):
             with progress(self.verbose) as tick:
                 grown = fit_stages(samples, layouts, scene, replace(wanted, tick=tick), held, judged)
             begun = relative_error(*(part[-held:, :] for part in samples[1:])) if judged is None else judged(grown.none)
-            record = _record(grown, samples, start, units, (begun, 0 if judged else held))
+            known = range_of(layout, every, units.inputs)
+            record = FittedStages.of(grown, samples, start, units, (begun, 0 if judged else held), known)
             place.wait()
             seconds = {"total": perf_counter() - began}
-            self._fitted = replace(record, value_range=known, seconds=seconds, packing=pair.packing)
+            self._fitted = replace(record, seconds=seconds, packing=pair.packing)
             self.__dict__.pop("auto_report_", None)
         return self
 
@@ -203,6 +204,10 @@ class Staged(Surrogate):
                 return self.fit(X, y)
             fitted = self._fitted
             check_number(forgetting, "forgetting", above=0.0, most=1.0)
+            if fitted.layout.trained:
+                raise ValueError(
+                    "A model on another grid cannot adapt: adapt the one it came from, and call `on` again."
+                )
             if not fitted.sums:
                 kept = "its sums were not kept: fit it with adaptable=True"
                 raise ValueError(f"It cannot adapt, {kept if fitted.chains[0].stages else 'no stage was of use'}.")
@@ -211,6 +216,22 @@ class Staged(Surrogate):
             check_pair_lengths(inputs.shape[0], truth.shape[0])
             self._fitted = fitted.adapted(inputs, truth, forgetting)
         return self
+
+    def on(self, target: Any, inputs: Any = None) -> Staged:
+        """Return this model on space of another shape, that of inputs and predictions alike; this one stays as it is.
+
+        Points span the same box, as np.linspace does (a period without its last point, where the training lacked it).
+        Intervals for the share of points (`sample`, `pooled`) stay; those that hold whole fields are refused on more
+        values than they were calibrated for. Such a model does not adapt (`pcarann.spatial.resolution`).
+        """
+        fitted = self._require_fitted()
+        if inputs is not None:
+            raise ValueError("Stages see inputs and outputs on one grid: give its shape as `target`, and no `inputs`.")
+        moved = stages_on(fitted, target, self.symmetry)
+        grids = (moved.layout.input_grid, moved.layout.output_grid)
+        found = copy(self)
+        found.fitted_ = replace(moved, packing=None if moved.packing is None else moved.packing.on(*grids))
+        return found
 
     def after_each(self, X: Array) -> list[Array]:
         """The first member's prediction before any stage and after each of them."""
@@ -327,18 +348,3 @@ def _layouts(grid: Any, grids: tuple[tuple[int, ...], tuple[int, ...]], inputs: 
         raise ValueError(f"grid must be None, a Grid or a Mesh, got {grid!r}.")
     options = grid or Grid()
     return ends_of(Layout.of(*grids, options.axes), options.boundary, options.axes, inputs, outputs)
-
-
-def _record(grown: Grown, samples: Triple, start: Start, units: Units, judged: tuple[float, int]) -> FittedStages:
-    xp = place_of(samples.outputs).xp
-    return FittedStages(
-        start,
-        grown.chains,
-        units,
-        float(xp.sqrt(xp.mean(sample_sizes(samples.outputs) ** 2))),
-        ((), ()),  # that of all samples is known to the caller
-        int(samples.inputs.shape[0]),
-        grown.report(start.name, *judged),
-        {},
-        grown.sums,
-    )

@@ -80,7 +80,7 @@ def test_points_without_values_take_that_of_the_nearest():
     assert np.array_equal(dict(out.apart(filled.reshape(N, -1)))[""], holed, equal_nan=True)
 
 
-@pytest.mark.parametrize("shape", [(30,), (30, 2), (2, 30)])
+@pytest.mark.parametrize("shape", [(30,), (30, 2), (2, 30), (30, 1, 2)])
 def test_on_a_mesh_nodes_are_the_last_axis_and_go_back(shape):
     u = RNG.standard_normal((N, *shape))
     stack, arrays, out, truth = stacked({"f": RNG.standard_normal((N, 30)), "n": NUMBER}, u, MESH)

@@ -42,11 +42,25 @@ class Packing:
     mesh: Mesh | None = None
 
     @property
+    def shown(self) -> tuple[tuple[float, float], ...]:
+        """Offset and factor by which latents of inputs are read in the user's units, where they were made of parts"""
+        return self.input_code.shown if isinstance(self.input_code, InputCode) else ()
+
+    @property
     def grids(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Shapes of one sample of the two arrays that were fitted"""
         inputs = self.inputs.parts[0].grid if self.input_code is None else self.input_code.grid
         outputs = self.outputs.parts[0].grid if self.output_code is None else self.output_code.grid
         return inputs, outputs
+
+    def on(self, inputs: tuple[int, ...], outputs: tuple[int, ...], mesh: Mesh | None = None) -> Packing:
+        """The same where the one field on either side has another grid; several parts are refused."""
+        if self.input_code is not None and inputs != self.grids[0]:
+            raise ValueError("Inputs of several parts, or with points without values, stay on their own grids.")
+        if self.output_code is not None:
+            raise ValueError("Outputs of several parts, or with points without values, stay on their own grids.")
+        sides = self.inputs if self.input_code is not None else self.inputs.on(inputs), self.outputs.on(outputs)
+        return replace(self, inputs=sides[0], outputs=sides[1], mesh=mesh)
 
     def opened(self, X: Any, place: Place) -> tuple[Array, Opened]:
         """Inputs as the array that the model knows, and as they were handed over; or a refusal by name."""

@@ -88,6 +88,16 @@ class Side:
         """The same where some grids have points without values."""
         return replace(self, parts=tuple(replace(part, holes=holes.get(part.name)) for part in self.parts))
 
+    def on(self, grid: tuple[int, ...]) -> Side:
+        """The same where its one part has another grid: coordinates of axes that changed are not known."""
+        part = self.parts[0]
+        label = part.label
+        if label is not None:
+            changed = {dim for dim, old, new in zip(label.dims, part.grid, grid, strict=False) if old != new}
+            kept = {name: coord for name, coord in label.coords.items() if not changed.intersection(coord[0])}
+            label = replace(label, coords=kept) if len(grid) == len(part.grid) else None
+        return replace(self, parts=(replace(part, grid=grid, label=label),))
+
     def opened(self, value: Any, what: str) -> Opened:
         """The same kind of thing again, or a refusal by name."""
         found = _opened(value, what, self)

@@ -145,8 +145,10 @@ class OutputStack:
         for part, scale, count in zip(self.parts, self.scales, self.counts, strict=True):
             values = whole[:, start : start + count, ...] * scale
             start += count
-            if self.mesh is not None and len(part.grid) > 1 and self.mesh.node_axis(part.grid) == 0:
-                values = xp.permute_dims(values, (0, 2, 1))
+            if self.mesh is not None:
+                axis = self.mesh.node_axis(part.grid)
+                others = (n for i, n in enumerate(part.grid) if i != axis)
+                values = xp.moveaxis(xp.reshape(values, (values.shape[0], *others, self.mesh.nodes)), -1, axis + 1)
             values = xp.reshape(values, (values.shape[0], *part.grid))
             if part.holes is not None:
                 holes = xp.asarray(part.holes, device=place.device)
@@ -177,9 +179,7 @@ def _nodes_last(matrix: Array, part: Part, mesh: Mesh) -> Array:
     """(samples, components, nodes)"""
     xp = place_of(matrix).xp
     fields = xp.reshape(matrix, (matrix.shape[0], *part.grid))
-    if len(part.grid) > 1 and mesh.node_axis(part.grid) == 0:
-        fields = xp.permute_dims(fields, (0, 2, 1))
-    return xp.reshape(fields, (matrix.shape[0], -1, mesh.nodes))
+    return xp.reshape(xp.moveaxis(fields, mesh.node_axis(part.grid) + 1, -1), (matrix.shape[0], -1, mesh.nodes))
 
 
 def _interpolated(fields: Array, axis: int, size: int) -> Array:

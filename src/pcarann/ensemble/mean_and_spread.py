@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pcarann.backend.arrays import Array, Place, cuts, place_of
 from pcarann.backend.concurrency import concurrently
 from pcarann.ensemble.members import ROWS, Member
 from pcarann.latent.pca import PCA
+from pcarann.latent.resampled import Target, resampled
+from pcarann.symmetry.generators import Symmetry
 from pcarann.symmetry.group import Group
 
 __all__ = ["Ensemble", "padded"]
@@ -51,6 +53,26 @@ class Ensemble:
         """Return the same ensemble with other readouts, one per member."""
         members = zip(self.members, readouts, strict=True)
         return replace(self, members=tuple(Member.of(member.features, V, member.report) for member, V in members))
+
+    def on(self, target: Any, inputs: Any, symmetry: Symmetry | None) -> Ensemble:
+        """Return the same ensemble with outputs, and inputs if asked, on another grid, or a refusal."""
+        input_pca, output_pca, group = self.input_pca, self.output_pca, self.group
+        output_pca = resampled(output_pca, Target.of(target, output_pca.grid))
+        if inputs is not None:
+            wanted = Target.of(inputs, input_pca.grid, "inputs")
+            if wanted.points is not None:
+                raise ValueError("inputs must be the shape of another grid: points have no quadrature.")
+            input_pca = resampled(input_pca, wanted)
+        if self.group is not None:
+            if symmetry is None:
+                raise ValueError("The model was fitted with a symmetry that is not among its parameters: set it again.")
+            group = symmetry.rebound(input_pca.grid, output_pca.grid)
+            if group.order != self.group.order:
+                raise ValueError(
+                    f"The symmetry has {group.order} elements on the new grids, but {self.group.order} on those of the "
+                    "training: fit with one that has as many on both."
+                )
+        return replace(self, input_pca=input_pca, output_pca=output_pca, group=group)
 
     def over_members(self, function: Callable[[Member], Result], samples: int) -> Iterator[Result]:
         """Yield function(member) in order, where the function makes features of that many samples."""

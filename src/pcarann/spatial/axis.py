@@ -6,6 +6,11 @@
 
 All of them are orthonormal, so that a transform keeps norms. Short axes are transformed by a matrix, long ones by an
 FFT of the odd or even extension. Arrays are (samples, *space, columns).
+
+On another grid than that of the training, operators keep their stencil in space: with a stretch of r points of this
+axis for one of the training, a slope is (f(x + r) − f(x − r))/2 and a Gaussian mean is sampled at steps of r, values
+between points being interpolated linearly. At points that both grids have, both are what they were. Harmonics are the
+functions of space that they were at the training.
 """
 
 from __future__ import annotations
@@ -18,11 +23,15 @@ from typing import Any, Literal
 import numpy as np
 
 from pcarann.backend.arrays import Array, Place, place_of
+from pcarann.latent.resampled import spline_matrix
 
 __all__ = ["Axis", "Boundary"]
 
 Boundary = Literal["periodic", "zero", "free"]
 
+_ROUNDING = 1e-9  # of a place between points
+_NEAR = (3.0, 13.0)  # points of the training from an end: up to which its points count alone, and from which all do
+_SMOOTH = 5.0  # of them at least, between the two: a short axis has no room for that
 _DENSE = 512  # points up to which a product with a matrix is faster than an FFT of the extension
 
 
@@ -32,16 +41,28 @@ class Axis:
 
     points: int
     boundary: Boundary
+    stretch: float = 1.0
+    """Points for each one of the training, r"""
 
     @property
     def modes(self) -> int:
         """The number of its harmonics; of a period, all n of them"""
-        return self.points - 2 if self.boundary == "zero" else self.points
+        points = self.points if self.boundary == "periodic" else min(self.points, round(self.trained))
+        return points - 2 if self.boundary == "zero" else points
 
     @property
     def length(self) -> float:
         """Points along which the phase of mode k grows by πk"""
-        return {"periodic": self.points / 2, "zero": self.points - 1.0, "free": float(self.points)}[self.boundary]
+        return {"periodic": self.points / 2, "zero": self.points - 1.0, "free": self.points - 1 + self.stretch}[
+            self.boundary
+        ]
+
+    @property
+    def trained(self) -> float:
+        """Points of the training, its unit of length being one step between them"""
+        if self.boundary == "periodic":
+            return self.points / self.stretch
+        return (self.points - 1) / self.stretch + 1
 
     def forward(self, fields: Array, at: int) -> Array:
         """Harmonics along array axis `at` of an axis that is not periodic."""
@@ -52,9 +73,11 @@ class Axis:
         return self._matched(harmonics, at, inverse=True)
 
     def slope(self, fields: Array, at: int) -> Array:
-        """∂ in units of one point: central differences, one-sided at ends that are not periodic."""
+        """∂ in units of one point of the training: central differences, one-sided at ends that are not periodic."""
         xp = place_of(fields).xp
         n = self.points
+        if self.stretch != 1.0:
+            return self._stretched_slope(fields, at)
         if self.boundary == "periodic":
             return (xp.roll(fields, -1, axis=at) - xp.roll(fields, 1, axis=at)) * 0.5
         if n < 2:
@@ -65,7 +88,10 @@ class Axis:
         return xp.concat([first, inner, last], axis=at)
 
     def blurred(self, fields: Array, at: int, width: float) -> Array:
-        """A Gaussian mean, `width` points wide; the outermost values go on beyond ends that are not periodic."""
+        """A Gaussian mean, `width` points of the training wide.
+
+        The outermost values go on beyond ends that are not periodic.
+        """
         reach = math.ceil(2.5 * width)
         weights = np.exp(-0.5 * (np.arange(reach + 1) / width) ** 2)
         weights /= weights[0] + 2 * weights[1:].sum()
@@ -74,14 +100,47 @@ class Axis:
             found += (self._shifted(fields, at, by) + self._shifted(fields, at, -by)) * float(weights[by])
         return found
 
+    def _stretched_slope(self, fields: Array, at: int) -> Array:
+        """Differences over two points of the training, over what is left of them at ends that are not periodic."""
+        change = self._shifted(fields, at, -1) - self._shifted(fields, at, 1)
+        if self.boundary == "periodic":
+            return change * 0.5
+        place, numbers, r = place_of(fields), np.arange(self.points), self.stretch
+        apart = np.minimum(numbers + r, self.points - 1) - np.maximum(numbers - r, 0)
+        shape = tuple(self.points if axis == at else 1 for axis in range(len(fields.shape)))
+        return change * place.xp.astype(place.put((r / apart).reshape(shape)), fields.dtype)
+
     def _shifted(self, fields: Array, at: int, by: int) -> Array:
+        """Fields at x − by, in points of the training."""
         place = place_of(fields)
+        if self.stretch != 1.0:
+            return self._between(fields, at, np.arange(self.points) - by * self.stretch)
         if self.boundary == "periodic":
             return place.xp.roll(fields, by, axis=at)
         index = np.clip(np.arange(self.points) - by, 0, self.points - 1)
         return place.xp.take(fields, place.xp.asarray(index, device=place.device), axis=at)
 
+    def _between(self, fields: Array, at: int, places: np.ndarray[Any, Any]) -> Array:
+        """Fields at places between points, linearly; the outermost values go on beyond ends that are not periodic."""
+        place, n = place_of(fields), self.points
+        around = self.boundary == "periodic"
+        places = places if around else np.clip(places, 0, n - 1)
+        below = np.floor(places + _ROUNDING)
+        share = np.clip(places - below, 0.0, 1.0)
+        share[share < 2 * _ROUNDING] = 0.0
+        first, second = ((below + i) % n if around else np.minimum(below + i, n - 1) for i in (0, 1))
+        index = [place.xp.asarray(one.astype(np.int64), device=place.device) for one in (first, second)]
+        found = place.xp.take(fields, index[0], axis=at)
+        if not share.any():
+            return found
+        shape = tuple(n if axis == at else 1 for axis in range(len(fields.shape)))
+        weights = place.xp.astype(place.put(share.reshape(shape)), fields.dtype)
+        return found + (place.xp.take(fields, index[1], axis=at) - found) * weights
+
     def _matched(self, fields: Array, at: int, inverse: bool) -> Array:
+        if self.stretch != 1.0:
+            place, pair = place_of(fields), _trained_matrices(self.points, round(self.trained), self.boundary)
+            return _along(place.put(pair[inverse]), fields, at, place)
         if self.points > _DENSE:
             return (_sines if self.boundary == "zero" else _cosines)(fields, at, self.points, inverse)
         place = place_of(fields)
@@ -100,6 +159,30 @@ def _matrix(n: int, boundary: str) -> np.ndarray[Any, np.dtype[np.float64]]:
     cosines = math.sqrt(2 / n) * np.cos(math.pi * np.outer(np.arange(n), np.arange(n) + 0.5) / n)
     cosines[0] /= math.sqrt(2)
     return cosines
+
+
+@lru_cache(maxsize=16)
+def _trained_matrices(n: int, trained: int, boundary: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """(modes, points) and (points, modes): to the harmonics of the training, as functions of space, and back.
+
+    Far from the ends they are sums over all points, which say more than those of the training. Near an end features are
+    not smooth, as stencils are one-sided there, nor do they vanish: sums over other points would be others. There the
+    points of the training count alone.
+    """
+    known = _matrix(trained, boundary)[: min(n, trained) - (2 if boundary == "zero" else 0)]
+    x, step = np.linspace(0, trained - 1, n), (trained - 1) / (n - 1)
+    if boundary == "zero":
+        waves = math.sqrt(2 / (trained - 1)) * np.sin(
+            math.pi * np.outer(x, np.arange(1, len(known) + 1)) / (trained - 1)
+        )
+    else:
+        waves = math.sqrt(2 / trained) * np.cos(math.pi * np.outer(x + 0.5, np.arange(len(known))) / trained)
+        waves[:, 0] /= math.sqrt(2)
+    first, last = _NEAR[0], min(_NEAR[1], (trained - 1) / 2)
+    far = np.clip((np.minimum(x, x[-1] - x) - first) / (last - first), 0, 1) if last - first >= _SMOOTH else 0.0 * x
+    inner = np.sin(0.5 * math.pi * far) ** 2
+    at_training = spline_matrix(n, np.linspace(0, 1, trained))
+    return (known @ at_training) * (1 - inner) + step * waves.T * inner, waves
 
 
 def _along(matrix: Array, fields: Array, at: int, place: Place) -> Array:

@@ -105,11 +105,11 @@ class Domain:
         return fields
 
     def slopes(self, fields: Array) -> list[Array]:
-        """∂ᵢ of fields along every axis, in units of one point."""
+        """∂ᵢ of fields along every axis, in units of one point of the training."""
         return [axis.slope(fields, i + 1) for i, axis in enumerate(self.axes)]
 
     def blurred(self, fields: Array, width: float) -> Array:
-        """A Gaussian mean along all axes, `width` points wide."""
+        """A Gaussian mean along all axes, `width` points of the training wide."""
         for i, axis in enumerate(self.axes):
             fields = axis.blurred(fields, i + 1, width)
         return fields
@@ -117,7 +117,7 @@ class Domain:
     def smoothed(self, fields: Array, length: float) -> Array:
         """T⁻¹ (1/ℓ² + |q|²)⁻¹ T, ℓ in units of the shortest axis; ℓ = ∞ is the inverse Laplacian, without a mean."""
         place = place_of(fields)
-        factors = (length * min(self.shape)) ** -2.0 + self._squares
+        factors = (length * min(axis.trained for axis in self.axes)) ** -2.0 + self._squares
         inverse = np.divide(1.0, factors, out=np.zeros_like(factors), where=factors > 0)
         return self.backward(self.forward(fields) * place.put(inverse)[None, :, None])
 
@@ -134,8 +134,8 @@ class Domain:
         growth = _GROWTH
         while True:
             labels = np.zeros((), dtype=np.int64)
-            for i, axis in enumerate(self.axes):
-                labels = np.add.outer(labels * 100_000, _axis_bands(self._numbers(i, axis), singles, growth))
+            for i in range(len(self.axes)):
+                labels = np.add.outer(labels * 100_000, _axis_bands(self.numbers(i), singles, growth))
             found: np.ndarray[Any, np.dtype[np.int64]] = np.unique(labels, return_inverse=True)[1].reshape(-1)
             if found.max() < max(_MOST_BANDS, 2 * singles) or growth > 8:
                 return found
@@ -158,15 +158,17 @@ class Domain:
 
     @cached_property
     def _squares(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """|q|² of every mode, (modes,), q in radians per point"""
+        """|q|² of every mode, (modes,), q in radians per point of the training"""
         squares = np.zeros(())
         for i, axis in enumerate(self.axes):
             first = 1 if axis.boundary == "zero" else 0
-            squares = np.add.outer(squares, (math.pi * (np.abs(self._numbers(i, axis)) + first) / axis.length) ** 2)
+            turns = math.pi * (np.abs(self.numbers(i)) + first) / axis.length
+            squares = np.add.outer(squares, (turns * axis.stretch) ** 2)
         return squares.reshape(-1)
 
-    def _numbers(self, i: int, axis: Axis) -> np.ndarray[Any, Any]:
+    def numbers(self, i: int) -> np.ndarray[Any, Any]:
         """Wavenumbers along an axis, counted from 0, negative ones where all are kept."""
+        axis = self.axes[i]
         if axis.boundary != "periodic" or i == self._halved:
             return np.arange(self.modes[i])
         return np.fft.fftfreq(axis.points, 1 / axis.points)

@@ -20,6 +20,16 @@ _LIKELY = 1.5  # jumps across the ends of a period, in jumps from point to point
 _IMPOSSIBLE = 10.0
 
 
+def ends_of(layout: Layout, boundary: Any, axes: Any, inputs: Array, outputs: Array) -> list[Layout]:
+    """Layouts to choose from: the one with the ends that a user gave, for axes in any order, or all that may be."""
+    if boundary is None:
+        return possible_ends(layout, inputs, outputs)
+    if axes is not None and not isinstance(boundary, str) and len(boundary) == len(axes) == len(layout.space):
+        places = [int(axis) % len(layout.output_grid) for axis in axes]  # as the axes were listed
+        boundary = tuple(kind for _, kind in sorted(zip(places, boundary, strict=True)))
+    return [given_ends(layout, boundary, inputs, outputs)]
+
+
 def possible_ends(layout: Layout, inputs: Array, outputs: Array) -> list[Layout]:
     """Layouts to choose from, the likeliest first; for each axis all that the data allow."""
     if layout.mesh is not None:
@@ -56,16 +66,6 @@ def given_ends(layout: Layout, boundary: Any, inputs: Array, outputs: Array) -> 
                 "beside each other."
             )
     return layout.ending(wanted, closed)
-
-
-def ends_of(layout: Layout, boundary: Any, axes: Any, inputs: Array, outputs: Array) -> list[Layout]:
-    """Layouts to choose from: all that the data allow, or the one with the ends given, as axes were listed."""
-    if boundary is None:
-        return possible_ends(layout, inputs, outputs)
-    if axes is not None and not isinstance(boundary, str) and len(boundary) == len(axes) == len(layout.space):
-        places = [int(axis) % len(layout.output_grid) for axis in axes]
-        boundary = tuple(kind for _, kind in sorted(zip(places, boundary, strict=True)))
-    return [given_ends(layout, boundary, inputs, outputs)]
 
 
 def _kinds(layout: Layout, inputs: Array, outputs: Array, axis: int) -> list[tuple[Boundary, bool]]:

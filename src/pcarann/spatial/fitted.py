@@ -13,9 +13,10 @@ from pcarann.containers.packing import Packing
 from pcarann.latent.units import Units
 from pcarann.spatial.bands import Sums
 from pcarann.spatial.chain import Chain
+from pcarann.spatial.fitting import Grown
 from pcarann.spatial.layout import Layout
 from pcarann.spatial.report import StagesReport
-from pcarann.spatial.stage import Triple, summed
+from pcarann.spatial.stage import Triple, sample_sizes, summed
 from pcarann.spatial.start import Start
 from pcarann.spatial.terms import Terms
 from pcarann.uncertainty.bands import Block
@@ -54,6 +55,16 @@ class FittedStages:
     """Counts the changes of the readouts"""
     packing: Packing | None = None
     """What inputs and outputs were made of, where they were more than plain arrays"""
+
+    @classmethod
+    def of(
+        cls, grown: Grown, samples: Triple, start: Start, units: Units, judged: tuple[float, int], known: Range
+    ) -> FittedStages:
+        """What a fit to these samples has found, with its error before any stage and the samples held out for it."""
+        xp = place_of(samples.outputs).xp
+        size = float(xp.sqrt(xp.mean(sample_sizes(samples.outputs) ** 2)))
+        report = grown.report(start.name, *judged)
+        return cls(start, grown.chains, units, size, known, int(samples.inputs.shape[0]), report, {}, grown.sums)
 
     @property
     def layout(self) -> Layout:

@@ -44,6 +44,8 @@ class Layout:
     """Whether the last point of a period repeats the first"""
     mesh: MeshDomain | None = None
     """Where the last axis counts its nodes"""
+    trained: tuple[int, ...] = ()
+    """Points of each axis of space at the training, where predictions come on another grid than its own"""
 
     @classmethod
     def of(cls, input_grid: tuple[int, ...], output_grid: tuple[int, ...], axes: Sequence[int] | None = None) -> Layout:
@@ -63,10 +65,9 @@ class Layout:
     def on_mesh(cls, input_grid: tuple[int, ...], output_grid: tuple[int, ...], mesh: MeshDomain) -> Layout:
         """Fields at the nodes of a mesh, which the last axis counts; others are refused."""
         for grid in (input_grid, output_grid):
-            if mesh.mesh.node_axis(grid) != len(grid) - 1:
+            if grid[-1] != mesh.points:
                 raise ValueError(
-                    f"Stages need nodes on the last axis, found fields of shape {grid} on a mesh of {mesh.points} "
-                    "nodes: move components to the front (np.moveaxis)."
+                    f"Stages need nodes on the last axis, found fields of shape {grid} on a mesh of {mesh.points} nodes."
                 )
         return cls(input_grid, output_grid, (-1,), ("free",), (False,), mesh)
 
@@ -74,13 +75,34 @@ class Layout:
         """The same with other ends."""
         return replace(self, boundaries=tuple(boundaries), closed=tuple(closed))
 
+    def on(self, shape: Sequence[int]) -> Layout:
+        """The same on axes of space with so many points, trained where it is now."""
+        points = dict(zip(self.space, shape, strict=True))
+
+        def grid(old: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(points[i] if i in points and n > 1 else n for i, n in _numbered(old))
+
+        trained = self.trained or tuple(self.output_grid[i] for i in self.space)
+        inputs, outputs, trained = (
+            grid(self.input_grid),
+            grid(self.output_grid),
+            () if tuple(shape) == trained else trained,
+        )
+        return replace(self, input_grid=inputs, output_grid=outputs, trained=trained)
+
+    @property
+    def at_training(self) -> Layout:
+        """The same on the grid of the training"""
+        return self.on(self.trained) if self.trained else self
+
     @cached_property
     def domain(self) -> Space:
         """The space that is computed with"""
         if self.mesh is not None:
             return self.mesh
-        sizes = (self.output_grid[i] - int(closed) for i, closed in zip(self.space, self.closed, strict=True))
-        return Domain(tuple(Axis(n, boundary) for n, boundary in zip(sizes, self.boundaries, strict=True)))
+        now = tuple(self.output_grid[i] for i in self.space)
+        sizes = zip(now, self.trained or now, self.boundaries, self.closed, strict=True)
+        return Domain(tuple(_axis(n, old, boundary, closed) for n, old, boundary, closed in sizes))
 
     @property
     def n_inputs(self) -> int:
@@ -145,6 +167,13 @@ class Layout:
             if closed and fields.shape[at] > 1:
                 fields = fields[(slice(None),) * at + (slice(0, -1),)]
         return fields
+
+
+def _axis(points: int, trained: int, boundary: Boundary, closed: bool) -> Axis:
+    """An axis whose operators keep the stencils of the training."""
+    if boundary == "periodic":
+        return Axis(points - closed, boundary, (points - closed) / (trained - closed))
+    return Axis(points, boundary, (points - 1) / (trained - 1))
 
 
 def _numbered(grid: tuple[int, ...]) -> list[tuple[int, int]]:

@@ -20,6 +20,8 @@ from pcarann.ensemble.maps import KernelMap
 from pcarann.features.kernel import KernelFeatures
 from pcarann.features.random_layers import RandomFeatures
 from pcarann.fitted import Fitted
+from pcarann.latent.pca import PCA
+from pcarann.latent.resampled import Resampled
 from pcarann.options import Options
 from pcarann.storage.formats import FACTS, FORMAT_VERSION, Document, Tensors
 from pcarann.storage.packing import described_packing
@@ -46,7 +48,7 @@ def described(fitted: Fitted, parameters: Mapping[str, Any]) -> tuple[Document, 
         "format": FORMAT_VERSION,
         "version": __version__,
         "parameters": _parameters(parameters, fitted),
-        "pcas": {side: {"grid": pca.grid, "energy": pca.energy} for side, pca in pcas.items()},
+        "pcas": {side: _pca(pca) for side, pca in pcas.items()},
         "map": _map(fitted, tensors),
         "symmetry": _symmetry(parameters["symmetry"], fitted, tensors),
         "smoothing": (fitted.smoothing.width, fitted.smoothing.periodic),
@@ -77,6 +79,12 @@ def _add(tensors: Tensors, prefix: str, part: Any, *names: str) -> None:
     """Add the arrays of a part of the record that have these names and are there."""
     found = {name: getattr(part, name) for name in names}
     tensors |= {f"{prefix}.{name}": to_host(array) for name, array in found.items() if array is not None}
+
+
+def _pca(pca: PCA) -> dict[str, Any]:
+    """What is no array of a PCA; the grid of its training, where it stands on another."""
+    described = {"grid": pca.grid, "energy": pca.energy}
+    return described | {"trained_grid": pca.trained_grid} if isinstance(pca, Resampled) else described
 
 
 def _parameters(parameters: Mapping[str, Any], fitted: Fitted) -> dict[str, Any]:

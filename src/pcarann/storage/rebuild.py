@@ -6,6 +6,7 @@ here, so that what is wrong with a file is said when it is loaded and not when i
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from pcarann.features.random_layers import HiddenLayers, RandomFeatures
 from pcarann.features.refine import Refinement
 from pcarann.fitted import Fitted
 from pcarann.latent.pca import PCA
+from pcarann.latent.resampled import Resampled
 from pcarann.latent.smoothing import Smoothing
 from pcarann.latent.units import Units
 from pcarann.latent.weighting import Weighting
@@ -71,7 +73,7 @@ def rebuilt(document: Document, tensors: Tensors, place: Place) -> tuple[Fitted,
     # Rows after those of the fit came with refit_readout: landmarks are not among them.
     features = _features(document, feature_map, x[: min(samples * len(copied), rows), :], arrays)
     members = _members(document["reports"], features, output_pca.n_components, arrays)
-    points = int(output_pca.mean.shape[0])
+    points = {math.prod(output_pca.grid), math.prod(getattr(output_pca, "trained_grid", output_pca.grid))}
     fitted = Fitted(
         ensemble=Ensemble(input_pca, output_pca, members, group, averaged),
         x=x,
@@ -93,16 +95,16 @@ def rebuilt(document: Document, tensors: Tensors, place: Place) -> tuple[Fitted,
 
 
 def rebuilt_calibration(
-    described: dict[str, Any] | None, name: str, tensors: Tensors, place: Place, points: int
+    described: dict[str, Any] | None, name: str, tensors: Tensors, place: Place, allowed: set[int]
 ) -> Calibration | None:
-    """Return the calibration under a name, of so many points a sample; None where there is none."""
+    """Return the calibration under a name, of one of these numbers of points a sample; None where there is none."""
     if described is None:
         return None
     ranks, scores, largest = (tensors[f"{name}.{part}"] for part in ("ranks", "scores", "largest"))
-    floor = float(described["floor"])
+    floor, points = float(described["floor"]), int(described["points"])
     sound = largest.ndim == 1 and largest.size and ranks.ndim == 1 and ranks.shape == scores.shape and ranks.size
     sound = sound and ranks.dtype.kind == "i" and (np.diff(ranks) > 0).all()
-    if not sound or int(described["points"]) != points or ranks[-1] != largest.size * points or not 0 < floor < np.inf:
+    if not sound or points not in allowed or ranks[-1] != largest.size * points or not 0 < floor < np.inf:
         raise ValueError("its calibration does not fit its outputs")
     return Calibration(ranks.astype(np.int64), place.put(scores), points, place.put(largest), floor)
 
@@ -129,7 +131,8 @@ def _parameters(document: Document, fitted: Fitted) -> dict[str, Any]:
         parameters["fields"] = (
             replace(fields, mesh=fitted.packing.mesh) if fitted.packing.mesh else parameters["fields"]
         )
-    elif own is not None or output_pca.weights is not None:
+    # Those of a model on another grid are not what it was fitted with, which its file does not hold.
+    elif not fitted.is_elsewhere and (own is not None or output_pca.weights is not None):
         pairs = ((own, input_pca.grid), (output_pca.weights, output_pca.grid))
         quadrature = tuple(None if w is None else to_host(w).reshape(grid) for w, grid in pairs)
         parameters["fields"] = replace(resolved("fields", parameters["fields"]), quadrature=quadrature)
@@ -165,7 +168,10 @@ def _pca(described: dict[str, Any], side: str, arrays: _Arrays) -> PCA:
     singular_values = arrays(f"{side}.singular_values", int(modes.shape[0]))
     if tuple(modes.shape[1:]) != (values,):
         raise ValueError(f"{side}.modes do not fit the grid {grid}")
-    return PCA(arrays(f"{side}.mean", values), modes, singular_values, float(described["energy"]), grid, weights)
+    parts = (arrays(f"{side}.mean", values), modes, singular_values, float(described["energy"]), grid, weights)
+    if "trained_grid" not in described:
+        return PCA(*parts)
+    return Resampled(*parts, trained_grid=tuple(int(n) for n in described["trained_grid"]))
 
 
 def _smoothing(described: Any, grid: tuple[int, ...]) -> Smoothing:

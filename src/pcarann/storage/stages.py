@@ -28,6 +28,7 @@ from pcarann.spatial.features import Features
 from pcarann.spatial.fitted import FittedStages, Range
 from pcarann.spatial.layout import Layout
 from pcarann.spatial.report import StagesReport
+from pcarann.spatial.resolution import bands_on
 from pcarann.spatial.stage import Scene, Stage
 from pcarann.spatial.start import Start
 from pcarann.spatial.terms import Terms
@@ -113,7 +114,7 @@ def rebuilt_stages(
     start = _start(document["start"], tensors, place, model, layout)
     channels = Channels(**document["channels"] | {"smoothed": _length(document["channels"]["smoothed"])}).checked()
     sight = _sight(document, tensors, place, layout, channels, _terms(document["terms"], terms, units))
-    scene, bands = _scene(document["symmetry"], tensors, layout), Bands.of(layout.domain, channels.singles)
+    scene, bands = _scene(document["symmetry"], tensors, layout), bands_on(layout, channels.singles)[0]
     chains = tuple(
         Chain(
             scene,
@@ -124,7 +125,7 @@ def rebuilt_stages(
     sums = tuple(_sums(f"sums.{m}", chains[m], tensors, place) for m in range(int(document["sums"])))
     if not chains or (sums and len(sums) != len(chains)):
         raise ValueError("its parts do not fit together")
-    values = math.prod(layout.output_grid)
+    points = {math.prod(one.output_grid) for one in (layout, layout.at_training)}
     return FittedStages(
         start,
         chains,
@@ -135,7 +136,7 @@ def rebuilt_stages(
         _reported(document["report"], Settled(layout, channels)),
         {str(name): float(part) for name, part in document["seconds"].items()},
         sums,
-        rebuilt_calibration(document["calibration"], "calibration", tensors, place, values),
+        rebuilt_calibration(document["calibration"], "calibration", tensors, place, points),
         int(document["calibrated"]),
         int(document["state"]),
         rebuilt_packing(document.get("packing"), tensors, place, (layout.input_grid, layout.output_grid)),
@@ -187,9 +188,10 @@ def _layout(described: dict[str, Any], tensors: Tensors) -> Layout:
         if replace(found, mesh=None) != layout:
             raise ValueError("its grids are not those of its mesh")
         return found
-    sizes = (*layout.input_grid, *layout.output_grid)
+    sizes = (*layout.input_grid, *layout.output_grid, *layout.trained)
     whole = all(isinstance(n, int) and n > 0 for n in sizes) and all(isinstance(one, bool) for one in layout.closed)
     kinds = len(layout.boundaries) == len(layout.closed) == len(layout.space)
+    kinds = kinds and len(layout.trained) in (0, len(layout.space)) and min(layout.trained, default=4) >= 4
     kinds = kinds and all(kind in get_args(Boundary) for kind in layout.boundaries)
     if not whole or not kinds or Layout.of(layout.input_grid, layout.output_grid, layout.space).space != layout.space:
         raise ValueError("its grids are none")

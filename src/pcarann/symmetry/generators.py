@@ -156,6 +156,16 @@ class Symmetry:
         inputs, outputs = (np.stack([_tabulated(g, side, grid) for g in self.generators]) for side, grid in grids)
         return Group.generated(inputs, outputs)
 
+    def rebound(self, input_grid: tuple[int, ...], output_grid: tuple[int, ...]) -> Group:
+        """Return the group of a fitted model on other grids, or a refusal: what a file holds is bound to its own."""
+        try:
+            return self.bind(input_grid, output_grid)
+        except ValueError as error:
+            raise ValueError(
+                f"The symmetry {self!r} cannot go to another grid ({str(error).rstrip('.')}): set the parameter "
+                "`symmetry` to one that is stated without a grid."
+            ) from None
+
     def __mul__(self, other: Symmetry) -> Symmetry:
         if not isinstance(other, Symmetry):
             return NotImplemented

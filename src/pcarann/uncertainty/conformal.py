@@ -82,7 +82,15 @@ class Calibration:
         return float(self.scores[at]) if at < len(self.ranks) else math.inf
 
     def factor(self, alpha: float, method: Method, values: int) -> Any:
-        """q of each of so many values of a sample: here one for all."""
+        """q of each of so many values of a sample: here one for all.
+
+        The largest score says nothing of points that were not calibrated: on a finer grid it is refused.
+        """
+        if method == "simultaneous" and values > self.points:
+            raise ValueError(
+                f"Intervals that hold whole fields were calibrated for {self.points} values, but {values} are "
+                "predicted: calibrate again on this grid."
+            )
         return self.quantile(alpha, method)
 
     def half_width(self, std: Array, quantile: Any, beyond: Array | None = None) -> Array:
