@@ -67,7 +67,7 @@ class Layout:
         for grid in (input_grid, output_grid):
             if grid[-1] != mesh.points:
                 raise ValueError(
-                    f"Stages need nodes on the last axis, found fields of shape {grid} on a mesh of {mesh.points} nodes."
+                    f"Stages need nodes on the last axis, found shape {grid} on a mesh of {mesh.points} nodes."
                 )
         return cls(input_grid, output_grid, (-1,), ("free",), (False,), mesh)
 
