@@ -10,9 +10,8 @@ carry over as they are.
     mean and fixed fields                 interpolated, by the trigonometric polynomial along a period, else by splines
 
 Points span the same box: i/(n − 1), both ends among them, and i/n along a period whose first point is not repeated.
-Those of the training must be among them. Elsewhere slopes would have to be interpolated, which for smooth fields is
-worse than to interpolate predictions, and for rough ones makes features of a kind that training never showed: in a
-trial on Darcy, errors grew to many times the solution.
+Those of the training must be among them. Elsewhere slopes would have to be interpolated, which for rough fields makes
+features of a kind that training never showed: in a trial on Darcy, errors grew to many times the solution.
 """
 
 from __future__ import annotations
