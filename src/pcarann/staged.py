@@ -220,9 +220,10 @@ class Staged(Surrogate):
     def on(self, target: Any, inputs: Any = None) -> Staged:
         """Return this model on space of another shape, that of inputs and predictions alike; this one stays as it is.
 
-        Points span the same box, as np.linspace does (a period without its last point, where the training lacked it).
-        Intervals for the share of points (`sample`, `pooled`) stay; those that hold whole fields are refused on more
-        values than they were calibrated for. Such a model does not adapt (`pcarann.spatial.resolution`).
+        Points span the same box, as np.linspace does (a period without its last point, where the training lacked it),
+        and those of the training are among them: 29 become 57 or 85. Intervals for the share of points (`sample`,
+        `pooled`) stay; those that hold whole fields are refused on more values than they were calibrated for. Such a
+        model does not adapt (`pcarann.spatial.resolution`).
         """
         fitted = self._require_fitted()
         if inputs is not None:

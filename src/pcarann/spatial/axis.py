@@ -8,9 +8,8 @@ All of them are orthonormal, so that a transform keeps norms. Short axes are tra
 FFT of the odd or even extension. Arrays are (samples, *space, columns).
 
 On another grid than that of the training, operators keep their stencil in space: with a stretch of r points of this
-axis for one of the training, a slope is (f(x + r) − f(x − r))/2 and a Gaussian mean is sampled at steps of r, values
-between points being interpolated linearly. At points that both grids have, both are what they were. Harmonics are the
-functions of space that they were at the training.
+axis for each one of the training, a slope is (f(x + r) − f(x − r))/2 and a Gaussian mean is sampled at steps of r. At
+points of the training both are what they were. Harmonics are the functions of space that they were.
 """
 
 from __future__ import annotations
@@ -23,13 +22,11 @@ from typing import Any, Literal
 import numpy as np
 
 from pcarann.backend.arrays import Array, Place, place_of
-from pcarann.latent.resampled import spline_matrix
 
 __all__ = ["Axis", "Boundary"]
 
 Boundary = Literal["periodic", "zero", "free"]
 
-_ROUNDING = 1e-9  # of a place between points
 _NEAR = (3.0, 13.0)  # points of the training from an end: up to which its points count alone, and from which all do
 _SMOOTH = 5.0  # of them at least, between the two: a short axis has no room for that
 _DENSE = 512  # points up to which a product with a matrix is faster than an FFT of the extension
@@ -41,14 +38,13 @@ class Axis:
 
     points: int
     boundary: Boundary
-    stretch: float = 1.0
+    stretch: int = 1
     """Points for each one of the training, r"""
 
     @property
     def modes(self) -> int:
         """The number of its harmonics; of a period, all n of them"""
-        points = self.points if self.boundary == "periodic" else min(self.points, round(self.trained))
-        return points - 2 if self.boundary == "zero" else points
+        return {"periodic": self.points, "zero": self.trained - 2, "free": self.trained}[self.boundary]
 
     @property
     def length(self) -> float:
@@ -58,11 +54,10 @@ class Axis:
         ]
 
     @property
-    def trained(self) -> float:
-        """Points of the training, its unit of length being one step between them"""
-        if self.boundary == "periodic":
-            return self.points / self.stretch
-        return (self.points - 1) / self.stretch + 1
+    def trained(self) -> int:
+        """Points of the training"""
+        ends = int(self.boundary != "periodic")
+        return (self.points - ends) // self.stretch + ends
 
     def forward(self, fields: Array, at: int) -> Array:
         """Harmonics along array axis `at` of an axis that is not periodic."""
@@ -76,7 +71,7 @@ class Axis:
         """∂ in units of one point of the training: central differences, one-sided at ends that are not periodic."""
         xp = place_of(fields).xp
         n = self.points
-        if self.stretch != 1.0:
+        if self.stretch != 1:
             return self._stretched_slope(fields, at)
         if self.boundary == "periodic":
             return (xp.roll(fields, -1, axis=at) - xp.roll(fields, 1, axis=at)) * 0.5
@@ -112,34 +107,15 @@ class Axis:
 
     def _shifted(self, fields: Array, at: int, by: int) -> Array:
         """Fields at x − by, in points of the training."""
-        place = place_of(fields)
-        if self.stretch != 1.0:
-            return self._between(fields, at, np.arange(self.points) - by * self.stretch)
+        place, by = place_of(fields), by * self.stretch
         if self.boundary == "periodic":
             return place.xp.roll(fields, by, axis=at)
         index = np.clip(np.arange(self.points) - by, 0, self.points - 1)
         return place.xp.take(fields, place.xp.asarray(index, device=place.device), axis=at)
 
-    def _between(self, fields: Array, at: int, places: np.ndarray[Any, Any]) -> Array:
-        """Fields at places between points, linearly; the outermost values go on beyond ends that are not periodic."""
-        place, n = place_of(fields), self.points
-        around = self.boundary == "periodic"
-        places = places if around else np.clip(places, 0, n - 1)
-        below = np.floor(places + _ROUNDING)
-        share = np.clip(places - below, 0.0, 1.0)
-        share[share < 2 * _ROUNDING] = 0.0
-        first, second = ((below + i) % n if around else np.minimum(below + i, n - 1) for i in (0, 1))
-        index = [place.xp.asarray(one.astype(np.int64), device=place.device) for one in (first, second)]
-        found = place.xp.take(fields, index[0], axis=at)
-        if not share.any():
-            return found
-        shape = tuple(n if axis == at else 1 for axis in range(len(fields.shape)))
-        weights = place.xp.astype(place.put(share.reshape(shape)), fields.dtype)
-        return found + (place.xp.take(fields, index[1], axis=at) - found) * weights
-
     def _matched(self, fields: Array, at: int, inverse: bool) -> Array:
-        if self.stretch != 1.0:
-            place, pair = place_of(fields), _trained_matrices(self.points, round(self.trained), self.boundary)
+        if self.stretch != 1:
+            place, pair = place_of(fields), _trained_matrices(self.points, self.trained, self.boundary)
             return _along(place.put(pair[inverse]), fields, at, place)
         if self.points > _DENSE:
             return (_sines if self.boundary == "zero" else _cosines)(fields, at, self.points, inverse)
@@ -169,20 +145,20 @@ def _trained_matrices(n: int, trained: int, boundary: str) -> tuple[np.ndarray[A
     not smooth, as stencils are one-sided there, nor do they vanish: sums over other points would be others. There the
     points of the training count alone.
     """
-    known = _matrix(trained, boundary)[: min(n, trained) - (2 if boundary == "zero" else 0)]
-    x, step = np.linspace(0, trained - 1, n), (trained - 1) / (n - 1)
+    known = _matrix(trained, boundary)
+    times, x = (n - 1) // (trained - 1), np.linspace(0, trained - 1, n)
     if boundary == "zero":
-        waves = math.sqrt(2 / (trained - 1)) * np.sin(
-            math.pi * np.outer(x, np.arange(1, len(known) + 1)) / (trained - 1)
-        )
+        numbers = np.arange(1, trained - 1)
+        waves = math.sqrt(2 / (trained - 1)) * np.sin(math.pi * np.outer(x, numbers) / (trained - 1))
     else:
-        waves = math.sqrt(2 / trained) * np.cos(math.pi * np.outer(x + 0.5, np.arange(len(known))) / trained)
+        waves = math.sqrt(2 / trained) * np.cos(math.pi * np.outer(x + 0.5, np.arange(trained)) / trained)
         waves[:, 0] /= math.sqrt(2)
     first, last = _NEAR[0], min(_NEAR[1], (trained - 1) / 2)
     far = np.clip((np.minimum(x, x[-1] - x) - first) / (last - first), 0, 1) if last - first >= _SMOOTH else 0.0 * x
     inner = np.sin(0.5 * math.pi * far) ** 2
-    at_training = spline_matrix(n, np.linspace(0, 1, trained))
-    return (known @ at_training) * (1 - inner) + step * waves.T * inner, waves
+    forward = waves.T * inner / times
+    forward[:, ::times] += known * (1 - inner[::times])
+    return forward, waves
 
 
 def _along(matrix: Array, fields: Array, at: int, place: Place) -> Array:

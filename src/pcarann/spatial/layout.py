@@ -170,10 +170,16 @@ class Layout:
 
 
 def _axis(points: int, trained: int, boundary: Boundary, closed: bool) -> Axis:
-    """An axis whose operators keep the stencils of the training."""
-    if boundary == "periodic":
-        return Axis(points - closed, boundary, (points - closed) / (trained - closed))
-    return Axis(points, boundary, (points - 1) / (trained - 1))
+    """An axis whose operators keep the stencils of the training, all of whose points it must have."""
+    ends = int(closed or boundary != "periodic")
+    times, rest = divmod(points - ends, trained - ends)
+    if rest or not times:
+        nested = max(1, times + bool(rest)) * (trained - ends) + ends
+        raise ValueError(
+            f"An axis of {points} points does not hold the {trained} of the training, as one of {nested} does: "
+            "slopes would be others; go there, and interpolate inputs and predictions."
+        )
+    return Axis(points - closed, boundary, times)
 
 
 def _numbered(grid: tuple[int, ...]) -> list[tuple[int, int]]:
