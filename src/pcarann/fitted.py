@@ -239,7 +239,7 @@ class Fitted:
     @property
     def _names(self) -> Names:
         shown = () if self.packing is None else self.packing.shown
-        return replace(self.view.all_names(self.units.inputs), shown=shown)
+        return self.view.all_names(self.units.inputs, shown)
 
     def blocks(self, look: Look) -> Iterator[tuple[slice, Array, Array, Array | None]]:
         """Yield (rows, μ, σ, δ) for blocks of inputs: δ is a possible error outside the data, None inside."""

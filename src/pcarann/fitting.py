@@ -83,6 +83,8 @@ class Samples:
     """Of the columns, where the inputs have them"""
     together: int = 1
     """So many samples in a row belong together, as the snapshots of a trajectory do"""
+    numbers: tuple[int, ...] | None = None
+    """Columns that novelty looks at one by one; None for all"""
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ def train(settings: Settings, samples: Samples, tick: Tick) -> Fitted:
     report = _report(members[0].report, residuals, samples.outputs, rows, encoded.pcas[1])
     folds = _left_out_folds(encoded)
     pca = encoded.pcas[0]
-    view = view_of(pca, encoded.channels, folds, samples.names, samples.inputs)
+    view = view_of(pca, encoded.channels, folds, samples.names, samples.inputs, samples.numbers)
     novelty_test, edge = survey(view, pca, rows, samples.inputs, folds)
     clock.lap("novelty")
     averaged = group.subset(settings.symmetry.n_predict, settings.seed) if group and settings.symmetry else (0,)

@@ -164,7 +164,7 @@ class PCARaNN(FittedAttributes, Surrogate):
             if pair.packing is None and len(grids[0]) == 1:
                 _hint_at_strangers(inputs)
             names = pair.names or column_names(X, grids[0])
-            samples = Samples(inputs, outputs, grids, units, smoothing, names, together)
+            samples = Samples(inputs, outputs, grids, units, smoothing, names, together, pair.numbers)
             with progress(self.verbose) as tick:
                 self._fitted = fitted = replace(train(settings, samples, tick), packing=pair.packing)
             self.__dict__.pop("auto_report_", None)

@@ -185,8 +185,7 @@ class Staged(Surrogate):
             known = range_of(layout, every, units.inputs)
             record = FittedStages.of(grown, samples, start, units, (begun, 0 if judged else held), known)
             place.wait()
-            seconds = {"total": perf_counter() - began}
-            self._fitted = replace(record, seconds=seconds, packing=pair.packing)
+            self._fitted = replace(record, seconds={"total": perf_counter() - began}, packing=pair.packing)
             self.__dict__.pop("auto_report_", None)
         return self
 

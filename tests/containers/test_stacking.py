@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from pcarann.backend.arrays import place_of
-from pcarann.containers.coding import holes_of
 from pcarann.containers.parts import Side
+from pcarann.containers.scaling import holes_of
 from pcarann.containers.stacking import InputStack, OutputStack
 from pcarann.mesh import Mesh
 

@@ -1,39 +1,36 @@
-"""Parts by name as plain arrays, for models of latents.
+"""Input parts by name as one table of latents.
 
     a number or column   z = w (a − ā)
-    an input field       z = w F(a),   F the PCA of that part alone
-    an output field      u / s,        s the spread of that part
+    a field              z = w F(a),   F the PCA of that part alone
 
 Weights w make the outputs likeliest (`pcarann.features.part_weights`): every column of a table has its own, the modes
 of a field share theirs by half octaves. So units do not count, and no part is lost in the number of another's points.
-Outputs are divided by the spread of their part, so that none drowns in
-another's unit. Points that have no value in any sample are left out.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from pcarann.backend.arrays import Array, Place, contiguous, largest, place_of, taken, to_host
+from pcarann.backend.arrays import Array, Place, place_of, taken, to_host
 from pcarann.backend.random import permutation, spread
 from pcarann.containers.parts import Part
+from pcarann.containers.scaling import kept_points, matrix_of, scale_of
 from pcarann.features.column_units import looks_like_table
 from pcarann.features.part_weights import part_weights
 from pcarann.latent.pca import fit_pca
-from pcarann.validation import check_fields
 
-__all__ = ["InputCode", "OutputCode", "PartCode", "holes_of", "is_table", "matrix_of", "scale_of"]
+__all__ = ["InputCode", "PartCode", "is_table"]
 
 _ENERGY, _MOST_MODES = 1 - 1e-9, 400  # of an input field
 _JUDGED, _LEADING = 1000, 20  # samples and output latents by which weights are found
 _FAR, _FEWEST = 2.0, 20  # times what the modes of four fifths miss of the others; samples from which that is known
+_FURTHER, _FEWEST_MODES = 1.6, 4  # times the energy of samples that modes have seen, in others; modes that always stay
 _STREAM = (-31,)
 
 Values = np.ndarray[Any, np.dtype[Any]]
@@ -104,6 +101,15 @@ class InputCode:
         return [slice(int(a), int(b)) for a, b in pairwise(ends)]
 
     @property
+    def numbers(self) -> tuple[int, ...]:
+        """Latents that are numbers or columns, whose ranges are those of the training.
+
+        Modes are those of the training too, and other samples reach further along the last of them.
+        """
+        parts = zip(self.codes, self.slices, strict=True)
+        return tuple(i for code, where in parts if code.modes is None for i in range(where.start, where.stop))
+
+    @property
     def named(self) -> dict[str, slice]:
         """The latents of each field, number or column by name"""
         found: dict[str, slice] = {}
@@ -147,7 +153,7 @@ class InputCode:
             latents.append(codes[-1](matrix))
         sizes = [n for code in codes for n in _blocks(code)]
         x, rows = place.xp.concat(latents, axis=1), spread(int(outputs.shape[0]), _JUDGED)
-        _, y = fit_pca(taken(outputs, rows), min(_LEADING, len(rows)), name="outputs", complain=lambda _: None)
+        _, y = fit_pca(taken(outputs, rows), min(_LEADING, len(rows)), name="outputs", complain=_nobody)
         found = part_weights(taken(x, rows), y, sizes=sizes)
         whole = cls(tuple(codes))
         return cls(
@@ -156,100 +162,6 @@ class InputCode:
                 for code, where in zip(codes, whole.slices, strict=True)
             )
         )
-
-
-@dataclass(frozen=True, eq=False)
-class OutputCode:
-    """Output parts side by side, each divided by its spread, without points that have no values."""
-
-    parts: tuple[Part, ...]
-    scales: tuple[float, ...]
-
-    @property
-    def grid(self) -> tuple[int, ...]:
-        """Shape of one sample of the array that is made"""
-        return (sum(len(kept) for kept in self.kept),)
-
-    @cached_property
-    def kept(self) -> tuple[Values, ...]:
-        """Numbers of the points of each part that have values"""
-        return tuple(_kept(part) for part in self.parts)
-
-    @classmethod
-    def fit(cls, parts: Sequence[Part], arrays: Mapping[str, Array], place: Place) -> OutputCode:
-        """Measure every part."""
-        scales = (scale_of(matrix_of(arrays[part.name], part, "y", place)) for part in parts)
-        return cls(tuple(parts), tuple(scales))
-
-    def __call__(self, arrays: Mapping[str, Array], place: Place) -> Array:
-        """(samples, values)"""
-        found = [
-            matrix_of(arrays[part.name], part, "y", place) / scale
-            for part, scale in zip(self.parts, self.scales, strict=True)
-        ]
-        return place.xp.concat(found, axis=1)
-
-    def weights(self, of_parts: Mapping[str, Any]) -> Values | None:
-        """Quadrature of all values side by side; None where no part has one."""
-        if not of_parts:
-            return None
-        found = [
-            np.ones(len(kept)) if of_parts.get(part.name) is None else np.ravel(of_parts[part.name])[kept]
-            for part, kept in zip(self.parts, self.kept, strict=True)
-        ]
-        return np.concatenate(found)
-
-    def apart(self, flat: Array) -> Iterator[tuple[str, Array]]:
-        """Undo it: every part by name, (samples, *grid), nothing where there are no values."""
-        xp = place_of(flat).xp
-        ends = np.cumsum([0, *(len(kept) for kept in self.kept)])
-        for i, part in enumerate(self.parts):
-            values = flat[:, int(ends[i]) : int(ends[i + 1])] * self.scales[i]
-            if part.holes is not None:
-                index = np.cumsum(~part.holes.reshape(-1)) - 1
-                values = xp.take(values, xp.asarray(np.maximum(index, 0), device=place_of(flat).device), axis=1)
-                values[:, xp.asarray(part.holes.reshape(-1), device=place_of(flat).device)] = xp.nan
-            yield part.name, xp.reshape(values, (values.shape[0], *part.grid))
-
-
-def scale_of(matrix: Array) -> float:
-    """The spread of (samples, values) around their mean field, as a power of two, which rounds nothing."""
-    xp = place_of(matrix).xp
-    unit = 2.0 ** math.frexp(largest(matrix))[1] if largest(matrix) > 0 else 1.0  # squares of huge values are none
-    scaled = matrix / unit
-    found = float(xp.sqrt(xp.mean((scaled - xp.mean(scaled, axis=0)) ** 2)))
-    return unit * (2.0 ** round(math.log2(found)) if found > 1e-14 else 1.0)
-
-
-def holes_of(array: Array, place: Place) -> Values | None:
-    """Where a (samples, *grid) array is NaN in every sample; None where that is nowhere."""
-    xp = place.xp
-    values = place.put(array)
-    if values.ndim < 2 or not values.shape[0]:
-        return None
-    missing = xp.isnan(values[0, ...])
-    if not bool(xp.any(missing)):
-        return None
-    missing = xp.all(xp.isnan(values), axis=0)
-    if not bool(xp.any(missing)) or bool(xp.all(missing)):
-        return None
-    return np.asarray(to_host(missing), dtype=bool)
-
-
-def matrix_of(array: Array, part: Part, what: str, place: Place) -> Array:
-    """The (samples, values) of a part, points that have none left out, checked."""
-    said = f"{what}[{part.name!r}]" if part.name else what
-    if part.holes is not None:
-        xp = place.xp
-        flat = xp.reshape(place.put(array), (array.shape[0], -1))
-        array = xp.take(flat, xp.asarray(_kept(part), device=place.device), axis=1)
-    try:
-        matrix: Array = check_fields(contiguous(place.put(array)), said, place, scalar=True)[0]
-    except ValueError as refused:
-        if "NaN or infinity" not in str(refused) or part.holes is None:
-            raise
-        raise ValueError(f"{refused} Only points that are NaN in every sample are left out.") from None
-    return matrix
 
 
 def is_table(part: Part, array: Array) -> bool:
@@ -273,30 +185,51 @@ def _code(part: Part, matrix: Array, quadrature: Any, seed: int) -> PartCode:
         there = spreads > 1e-14 * xp.max(xp.abs(matrix), axis=0)
         usual = xp.where(xp.abs(mean) > 0, xp.abs(mean), xp.ones_like(mean))  # a number that never changed
         return PartCode(part, unit, mean, None, None, 1.0 / xp.where(there, spreads, usual))
-    weights = None if quadrature is None else place.put(np.ravel(quadrature)[_kept(part)])
-    pca = _field_pca(matrix, weights)
+    weights = None if quadrature is None else place.put(np.ravel(quadrature)[kept_points(part)])
+    modes, far = _reached(matrix, weights, seed)
+    pca = _field_pca(matrix, weights, modes)
     size = float(xp.sqrt(xp.sum(pca.singular_values**2) / matrix.shape[0])) or 1.0
     factor = place.zeros(pca.n_components) + 1.0 / size
-    return PartCode(part, unit, pca.mean, pca.modes, weights, factor, _far(matrix, weights, seed))
+    return PartCode(part, unit, pca.mean, pca.modes, weights, factor, far)
 
 
-def _field_pca(matrix: Array, weights: Array | None) -> Any:
-    pca = fit_pca(matrix, _ENERGY, weights=weights, complain=lambda _: None)[0]
-    if pca.n_components <= _MOST_MODES:
-        return pca
-    return fit_pca(matrix, _MOST_MODES, weights=weights, complain=lambda _: None)[0]
+def _field_pca(matrix: Array, weights: Array | None, modes: int = _MOST_MODES) -> Any:
+    pca = fit_pca(matrix, _ENERGY, weights=weights, complain=_nobody)[0]
+    return pca if pca.n_components <= modes else fit_pca(matrix, modes, weights=weights, complain=_nobody)[0]
 
 
-def _far(matrix: Array, weights: Array | None, seed: int) -> float:
-    """What the modes of most samples miss of the others, beyond which a field is unlike them."""
+def _reached(matrix: Array, weights: Array | None, seed: int) -> tuple[int, float]:
+    """How many modes hold for samples that they have not seen, and what they miss of these, from four fifths.
+
+    Along the last modes of few samples others reach much further than those: such modes say little, and would make all
+    that is new look strange.
+    """
     count = int(matrix.shape[0])
     if count < _FEWEST:
-        return float("inf")
+        return _MOST_MODES, math.inf
     order = permutation(count, seed=seed, stream=_STREAM)
     inner, held = taken(matrix, sorted(order[count // 5 :])), taken(matrix, sorted(order[: count // 5]))
     pca = _field_pca(inner, weights)
-    size = float(place_of(matrix).xp.sqrt(place_of(matrix).xp.sum(pca.singular_values**2) / len(order)))
-    return _FAR * max(float(_missed(held, pca.mean, pca.modes, weights).max()), 1e-6 * size)
+    seen = to_host(pca.singular_values) ** 2 / int(inner.shape[0])
+    unseen = to_host(place_of(held).xp.mean(pca.encode(held) ** 2, axis=0))
+    ends = np.cumsum([0, *_grouped(len(seen))])
+    groups = [slice(int(a), int(b)) for a, b in pairwise(ends)]
+    further = [unseen[part].sum() > _FURTHER * seen[part].sum() for part in groups]
+    modes = int(groups[further.index(True)].start) if any(further) else _MOST_MODES
+    modes = max(modes, min(_FEWEST_MODES, len(seen)))
+    missed = _missed(held, pca.mean, pca.modes[:modes, :], weights)
+    size = math.sqrt(float(seen.sum()))
+    return modes, _FAR * max(float(missed.max()), 1e-6 * size)
+
+
+def _grouped(count: int) -> list[int]:
+    """Sizes of half octaves of so many modes: 1, 1, 1, 1, 2, 2, 4, 4, …"""
+    ends = sorted({*range(min(4, count)), *(min(end << k, count) for end in (4, 6) for k in range(16)), count})
+    return [last - first for first, last in pairwise(ends)]
+
+
+def _nobody(_: str) -> None:
+    """Nobody is told."""
 
 
 def _missed(matrix: Array, mean: Array, modes: Array, weights: Array | None) -> Values:
@@ -316,16 +249,7 @@ def _blocks(code: PartCode) -> list[int]:
     apart, which costs as many numbers as its rank has octaves.
     """
     count = int(code.factor.shape[0])
-    if code.modes is None:
-        return [1] * count
-    ends = sorted({*range(min(4, count)), *(min(end << k, count) for end in (4, 6) for k in range(16)), count})
-    return [last - first for first, last in pairwise(ends)]
-
-
-def _kept(part: Part) -> Values:
-    """Numbers of the points that have values."""
-    holes = np.zeros(part.grid, dtype=bool) if part.holes is None else part.holes
-    return np.flatnonzero(~holes.reshape(-1))
+    return [1] * count if code.modes is None else _grouped(count)
 
 
 def _joined(name: str, column: str) -> str:

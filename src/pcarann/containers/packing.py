@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pcarann.backend.arrays import Array, Place, place_of
-from pcarann.containers.coding import InputCode, OutputCode, holes_of
+from pcarann.containers.coding import InputCode
 from pcarann.containers.labels import is_labelled, is_labelled_set
 from pcarann.containers.parts import Opened, Side
 from pcarann.containers.quadrature import quadrature_of
+from pcarann.containers.scaling import OutputCode, holes_of
 from pcarann.containers.stacking import InputStack, OutputStack
 from pcarann.mesh.mesh import Mesh
 from pcarann.uncertainty.bands import Band
@@ -116,6 +117,12 @@ class Packed(NamedTuple):
         return self.packing is None or self.packing.input_code is None
 
     @property
+    def numbers(self) -> tuple[int, ...] | None:
+        """Columns of X that are numbers as they were handed over, not modes of a field; None where X has no modes"""
+        code = None if self.packing is None else self.packing.input_code
+        return code.numbers if isinstance(code, InputCode) else None
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Of the columns of X, where it was made of parts"""
         if self.packing is None:
@@ -188,7 +195,7 @@ def _is_plain(value: Any) -> bool:
         or isinstance(value, np.ma.MaskedArray)
     ):
         return True
-    return not len(value) or holes_of(value, place_of(value)) is None
+    return not value.shape[0] or holes_of(value, place_of(value)) is None
 
 
 def _is_one(side: Side) -> bool:

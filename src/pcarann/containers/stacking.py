@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from pcarann.backend.arrays import Array, Place, place_of
-from pcarann.containers.coding import is_table, matrix_of, scale_of
+from pcarann.containers.coding import is_table
 from pcarann.containers.parts import Part
+from pcarann.containers.scaling import matrix_of, scale_of
 from pcarann.mesh.mesh import Mesh
 
 __all__ = ["InputStack", "OutputStack"]

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from pcarann.backend.arrays import Place, to_host
-from pcarann.containers.coding import InputCode, OutputCode, PartCode
+from pcarann.containers.coding import InputCode, PartCode
 from pcarann.containers.labels import Label
 from pcarann.containers.packing import Packing
 from pcarann.containers.parts import Part, Side
+from pcarann.containers.scaling import OutputCode
 from pcarann.containers.stacking import InputStack, OutputStack
 from pcarann.mesh.mesh import Mesh
 from pcarann.storage.formats import Document, Tensors

@@ -275,12 +275,15 @@ def _view(described: dict[str, Any] | None, pca: PCA) -> View:
     if described is None:
         return View((pca.n_components,), (pca.n_components,), tuple(f"column {j}" for j in range(columns)))
     sizes, modes, constant = (tuple(int(n) for n in described[name]) for name in ("sizes", "modes", "constant"))
-    view = View(sizes, modes, tuple(str(name) for name in described["names"]), constant)
+    told = described.get("numbers")
+    numbers = None if told is None else tuple(int(n) for n in told)
+    view = View(sizes, modes, tuple(str(name) for name in described["names"]), constant, numbers)
     fits = sum(sizes) == pca.n_components and len(modes) == len(sizes) and len(grid) >= (len(sizes) > 1)
     fits = fits and all(0 < m <= n for m, n in zip(modes, sizes, strict=True))
     fits = fits and int(pca.mean.shape[0]) % len(sizes) == 0
     leading = grid[0] if len(grid) > 1 else 0
     named = leading if constant else len(sizes) if len(sizes) > 1 else columns
+    fits = fits and all(0 <= c < min(columns, len(view.names)) for c in numbers or ())
     if not fits or not all(0 <= c < leading for c in constant) or len(view.names) < min(named, 256):
         raise ValueError("its view does not fit its PCA")
     return view

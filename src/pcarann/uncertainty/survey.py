@@ -18,6 +18,8 @@ from pcarann.uncertainty.view import View
 
 __all__ = ["survey"]
 
+_FAR = (-1e300, 1e300)  # ends of what has no range
+
 _MEASURED = 256  # fields at a time that are looked at
 _MOST_REFERENCE = 2000  # samples
 
@@ -37,7 +39,9 @@ def survey(
         reference = left if rows.order.together > 1 else Sight.joined([left, reference])
     looked_at = np.concatenate([seen.columns, seen.x], axis=1)
     ranges = (looked_at.min(axis=0), looked_at.max(axis=0))
-    columns = [end[: seen.columns.shape[1]] for end in ranges]
+    columns = [
+        view.spread_out(end[: seen.columns.shape[1]], pca.grid, far) for end, far in zip(ranges, _FAR, strict=True)
+    ]
     farthest = (float(np.linalg.norm(seen.residual, axis=1).max()), float(np.linalg.norm(seen.distance, axis=1).max()))
     place = place_of(rows.x)
     table = len(pca.grid) == 1 and bool(seen.columns.shape[1])

@@ -37,18 +37,35 @@ class View:
     """Of the columns, or of the channels"""
     constant: tuple[int, ...] = ()
     """Channels that are constant on their grid, each a column"""
+    numbers: tuple[int, ...] | None = None
+    """Columns that are looked at one by one; None for all, where they are not too many"""
 
     def columns(self, inputs: Array, grid: tuple[int, ...]) -> Array:
         """The columns of (samples, values) inputs, (samples, columns)."""
+        if self.numbers is not None:
+            return place_of(inputs).xp.take(inputs, _index(self.numbers, inputs), axis=1)
         if self.constant:
             size = int(inputs.shape[1]) // grid[0]
             return place_of(inputs).xp.stack([inputs[:, c * size] for c in self.constant], axis=1)
         return inputs if len(grid) == 1 and grid[0] <= _MOST_COLUMNS else inputs[:, :0]
 
-    def all_names(self, unit: float) -> Names:
-        """Names in the order of columns and channels, for inputs that were divided by a unit."""
-        columns = tuple(self.names[c] for c in self.constant) if self.constant else self.names
-        return Names(columns, self.names, unit)
+    def spread_out(self, ends: Values, grid: tuple[int, ...], far: float) -> Values:
+        """Ends of the columns that are looked at as those of all columns, far away for the others."""
+        if self.numbers is None:
+            return ends
+        found = np.full(grid[0], far)
+        found[list(self.numbers)] = ends
+        return found
+
+    def all_names(self, unit: float, shown: Sequence[tuple[float, float]] = ()) -> Names:
+        """Names in the order of columns and channels, for inputs that were divided by a unit.
+
+        `shown` says for each column how it is read, where they were made of others.
+        """
+        which = self.constant or self.numbers
+        columns = tuple(self.names[c] for c in which) if which is not None and which != () else self.names
+        read = tuple(shown if self.numbers is None else (shown[c] for c in self.numbers)) if shown else ()
+        return Names(columns, self.names, unit, read)
 
     def sight(self, pca: PCA, samples: int, inputs: Array, x: Array) -> Sight:
         """What is seen of (samples, values) inputs with latents x, in units of the spread that a PCA of so many had."""
@@ -68,8 +85,15 @@ class View:
         return Sight(np.concatenate(kept, axis=1), np.stack(distance, 1), np.stack(residual, 1), columns, parts)
 
 
-def view_of(pca: PCA, channels: int, folds: list[list[LeftOut]], names: Sequence[str], inputs: Array) -> View:
-    """How inputs like these are to be looked at."""
+def view_of(
+    pca: PCA,
+    channels: int,
+    folds: list[list[LeftOut]],
+    names: Sequence[str],
+    inputs: Array,
+    numbers: tuple[int, ...] | None = None,
+) -> View:
+    """How inputs like these are to be looked at; `numbers` are columns that are looked at one by one, if not all."""
     sizes = tuple(channel_sizes(pca)) if channels > 1 else (pca.n_components,)
     ranks = [min((one.x.shape[1] for one in part), default=size) for size, part in zip(sizes, folds, strict=False)]
     modes = tuple(min(pair) for pair in zip(sizes, ranks or sizes, strict=True))
@@ -78,7 +102,12 @@ def view_of(pca: PCA, channels: int, folds: list[list[LeftOut]], names: Sequence
     kind, count = "column", min(math.prod(pca.grid), _MOST_COLUMNS)
     if channels > 1 or constant:
         kind, count = "channel", max(channels, leading)
-    return View(sizes, modes, tuple(names) or tuple(f"{kind} {i}" for i in range(count)), constant)
+    return View(sizes, modes, tuple(names) or tuple(f"{kind} {i}" for i in range(count)), constant, numbers)
+
+
+def _index(numbers: Sequence[int], inputs: Array) -> Array:
+    place = place_of(inputs)
+    return place.xp.asarray(np.asarray(numbers, dtype=np.int64), device=place.device)
 
 
 def _is_constant(inputs: Array, channel: int, channels: int) -> bool:
