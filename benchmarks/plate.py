@@ -236,8 +236,9 @@ def report(record: Record) -> str:
         "relative L² error over nodes and by area, coverage and mean width of 90 % intervals (in root mean squares of "
         "the displacement; of Gaussian processes as they are, not calibrated), seconds to train with one thread of a "
         "shared machine (CPU seconds in brackets), and lines of the functions that a user writes. `naive` and `ours` "
-        f"have a budget of {BUDGET:g} s. How many components of the field are read, rivals choose within their seconds where a range "
-        f"stands in `plate_rivals.METHODS`; the others take 20, and for `channels` this was settled before.{quick}"
+        f"have a budget of {BUDGET:g} s. How many components of the field are read, rivals choose within their seconds "
+        "where a range stands in `plate_rivals.METHODS`; the others take 20, and for `channels` this was settled "
+        f"before.{quick}"
     )
     columns = ["method", "error", "error by area", "coverage", "width", "seconds (CPU)", "lines", "components"]
     rows = [_row(name, found) for name, found in record["methods"].items()]

@@ -22,6 +22,7 @@ from pcarann.cli.options import (
     load_surrogate,
     model_argument,
     number_or_pair,
+    packing_facts,
 )
 from pcarann.cli.output import busy, say, show
 from pcarann.cli.stages import stage_facts, stage_options, staged_or_none
@@ -54,6 +55,12 @@ _SUCCESS = ("Optimization terminated successfully", "The loss is zero at the sta
 @click.option(
     "--channels", "fields__channels", is_flag=True, help="The first axis of an input counts channels: a PCA for each."
 )
+@click.option(
+    "--mesh",
+    "mesh",
+    type=click.Path(path_type=Path),
+    help="Mesh file, at whose nodes the outputs have their values.  [default: that of DATA]",
+)
 @stage_options
 @click.option(
     "--march", is_flag=True, help="DATA are trajectories, (samples, times, *grid): learn one step of the flow."
@@ -77,23 +84,25 @@ def fit(data: Source, target: Target, march: bool, auto: bool, as_json: bool, **
     from pcarann.automatic import auto as automatic
     from pcarann.operator import PCARaNN
 
-    budget = parameters.pop("budget")
+    budget, named = (parameters.pop(name) for name in ("budget", "mesh"))
     marching = _marching_options(march, auto, {name: parameters.pop(name) for name in ("step", "first")})
     stages = staged_or_none(parameters)
     if stages is not None and auto:
         raise click.UsageError("--auto tries stages by itself: it does not go with --stages.")
     target.check(MODEL, data.files())
     a, u = data.pair()
+    mesh = _mesh(named, data, march and stages is None)
     if auto:
         own = {name: parameters[name] for name in ("random_state", "device")}
-        model: Any = automatic(a, u, budget=budget, verbose=True, **own)
+        model: Any = automatic(a, u, budget=budget, mesh=mesh, verbose=True, **own)
     elif stages is not None:
+        stages.grid = stages.grid if mesh is None else mesh
         model = _marched(stages, marching).fit(a, u) if march else stages.fit(a, u)
     else:
         given = {name: value for name, value in parameters.items() if value is not None}
         if "scales__ridge" in given and given["scales"] != "refined":
             raise click.UsageError("--refine-ridge belongs to the refinement: it needs --scales refined.")
-        model = PCARaNN(verbose=True).set_params(**given)
+        model = PCARaNN(verbose=True).set_params(**given, **({} if mesh is None else {"fields__mesh": mesh}))
         model = _marched(model, marching).fit(a, u) if march else model.fit(a, u)
     (model.model_ if march else model).verbose = False
     model.save(target.path)
@@ -107,6 +116,16 @@ def fit(data: Source, target: Target, march: bool, auto: bool, as_json: bool, **
     if auto:
         facts["chosen"] = str(model.auto_report_)
     show(facts, as_json, f"Fitted to {count(a)} {'trajectories' if march else 'samples'}")
+
+
+def _mesh(path: Path | None, data: Source, marched: bool) -> Any:
+    """The mesh that was named, or that of the data; None where there is none, or where a flow of latents marches."""
+    from pcarann.mesh.mesh import Mesh
+
+    if path is not None and marched:
+        raise click.UsageError("--mesh goes with --march only where stages see it: it needs --stages.")
+    found = data.mesh() if path is None else path
+    return None if found is None or marched else Mesh.of(found)
 
 
 def _marching_options(march: bool, auto: bool, given: dict[str, Any]) -> dict[str, Any]:
@@ -210,6 +229,9 @@ def model_facts(model: Any) -> dict[str, Any]:
     else:
         facts |= {"widths": list(model.widths), "scales": list(model.scales_)}
         facts["energy_scales"] = list(model.energy_scales_)
+    facts |= packing_facts(fitted.packing)
+    if (parts := model.sensitivity_.parts) is not None:
+        facts["part_shares"] = {name: float(share) for name, share in parts.items()}
     if fitted.channels:
         facts["channel_shares"] = [float(share) for share in model.sensitivity_.channels]
     if model.symmetry is not None:

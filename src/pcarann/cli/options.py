@@ -23,6 +23,7 @@ __all__ = [
     "mesh_of",
     "model_argument",
     "number_or_pair",
+    "packing_facts",
 ]
 
 _NAMED = re.compile(r"(\w[\w.-]*)=(.+)")
@@ -40,6 +41,19 @@ def load_surrogate(path: Path, device: str | None = None) -> Any:
 def mesh_of(model: Any) -> Any:
     """The mesh that a model knows its outputs lie on, anything with `points` and `cells`; None else."""
     return getattr(model, "mesh_", None)
+
+
+def packing_facts(packing: Any) -> dict[str, Any]:
+    """What inputs and outputs of a model are made of, where they are more than one array each."""
+    if packing is None:
+        return {}
+    sides = {"inputs": packing.inputs, "outputs": packing.outputs}
+    facts: dict[str, Any] = {
+        f"{name}_by_name": {part.name: list(part.grid) for part in side.parts}
+        for name, side in sides.items()
+        if not side.single
+    }
+    return facts if packing.mesh is None else facts | {"mesh": repr(packing.mesh)}
 
 
 def sample_range(_: click.Context, option: click.Parameter, text: str | None) -> slice | None:

@@ -45,6 +45,8 @@ def _text(value: Any) -> str:
         return "not computed"
     if isinstance(value, float):
         return f"{value:.4g}"
+    if isinstance(value, dict):
+        return "\n".join(f"{name}: {_text(part)}" for name, part in value.items())
     if isinstance(value, list | tuple):
         return ", ".join(map(_text, value)) or "one value"
     return str(value)

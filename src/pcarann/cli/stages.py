@@ -8,6 +8,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from pcarann.cli.options import packing_facts
+
 __all__ = ["stage_facts", "stage_options", "staged_or_none"]
 
 _OWN = ("stages", "features", "boundary", "axes", "adaptable")
@@ -83,4 +85,5 @@ def stage_facts(model: Any) -> dict[str, Any]:
         "fit_seconds": model.fit_seconds_.get("total", 0.0),
         "report": str(report),
     }
+    facts |= packing_facts(fitted.packing)
     return facts | ({"validation_error": report.steps[-1].error} if report.steps else {})

@@ -7,6 +7,7 @@ imported unless a file is to be read.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ def parts_of(thing: Any) -> tuple[Matrix, dict[str, Any] | None]:
         points, cells = grid.points, _of_vtk(grid.cells_dict)
     elif hasattr(thing, "points") and hasattr(thing, "cells_dict"):
         points, cells = thing.points, dict(thing.cells_dict)
+    elif hasattr(thing, "points") and isinstance(getattr(thing, "cells", None), Mapping):
+        points, cells = thing.points, dict(thing.cells)
     else:
         raise ValueError(
             f"A mesh is a pcarann.Mesh, a meshio.Mesh, a dataset of pyvista or the path of a file, got {thing!r}."
