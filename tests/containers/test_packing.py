@@ -211,3 +211,24 @@ def test_torch_arrays_give_torch_arrays():
     assert isinstance(found["u"], torch.Tensor)
     wanted = PCARaNN(**SMALL).fit(*TRAIN).predict(TEST[0])
     assert np.allclose(found["u"].numpy(), wanted["u"], rtol=0, atol=1e-6)
+
+
+def test_a_graded_mesh_and_a_uniform_one_give_the_same_errors_of_the_domain():
+    weights = RNG.standard_normal((200, 4, 4)) / (1 + np.arange(4)[:, None] + np.arange(4))
+
+    def errors(line, quadrature):
+        points = np.stack(np.meshgrid(line, line, indexing="ij"), -1).reshape(-1, 2)
+        corners = np.arange(16 * 16).reshape(16, 16)
+        cells = np.stack([corners[:-1, :-1], corners[1:, :-1], corners[1:, 1:], corners[:-1, 1:]], -1).reshape(-1, 4)
+        mesh = Mesh(points, cells)
+        waves = [np.cos(np.pi * np.outer(np.arange(4), part)) for part in points.T]
+        a = np.einsum("nij,ip,jp->np", weights, *waves)
+        u = np.tanh(2 * a) + np.sin(3 * points[:, 0]) * a
+        fields = Fields(mesh=mesh) if quadrature else None
+        found = PCARaNN(6, regressor="kernel", n_members=1, fields=fields).fit(a[:150], u[:150]).predict(a[150:])
+        size = np.sqrt(((u[150:] ** 2) * mesh.weights).sum(axis=1))
+        return np.mean(np.sqrt(((found - u[150:]) ** 2 * mesh.weights).sum(axis=1)) / size)
+
+    even, graded = np.linspace(0, 1, 16), np.linspace(0, 1, 16) ** 2.5
+    assert errors(graded, True) == pytest.approx(errors(even, True), rel=0.05)
+    assert errors(graded, False) > 1.15 * errors(even, False)
