@@ -13,6 +13,7 @@ from pcarann.containers.packing import packed
 from pcarann.contest import Contest
 from pcarann.mesh.mesh import Mesh
 from pcarann.operator import PCARaNN
+from pcarann.settings import settled_fields
 from pcarann.staged import Staged
 from pcarann.symmetry.generators import Symmetry
 from pcarann.validation import check_kind, check_number, check_seed
@@ -60,7 +61,7 @@ def auto(
         else:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message="n_components=.* was asked for")
-                model.set_params(**({} if mesh is None else {"fields__mesh": mesh})).fit(X, y)
+                model.set_params(fields=settled_fields(model.fields, latent)).fit(X, y)
     model.verbose = verbose
     verdict.seconds = time.perf_counter() - begun
     model.auto_report_ = verdict

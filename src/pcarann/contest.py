@@ -255,7 +255,7 @@ class Contest:
             if found is None:
                 break
             choice, model = found
-        if not self.latent.is_plain:  # a model of latents of parts knows no stacked fields
+        if self.packing is not None:  # a model of latents of parts knows no stacked fields
             return model
         found = self._dearer([replace(choice, model=latent)], model)
         return model if found is None else found[1]

@@ -12,6 +12,8 @@ from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from pcarann.attributes import FittedAttributes
 from pcarann.backend.arrays import Array, place_of
 from pcarann.backend.locking import writing
@@ -23,7 +25,7 @@ from pcarann.fitted import Fitted, Look
 from pcarann.fitting import Samples, checked_pairs, train
 from pcarann.latent.smoothing import Smoothing
 from pcarann.options import Adapt, Fields, Kernel
-from pcarann.settings import Settings, packed_options
+from pcarann.settings import Settings, packed_options, settled_fields
 from pcarann.storage.document import described
 from pcarann.storage.formats import Document, Tensors
 from pcarann.surrogate import Surrogate, checked_outputs
@@ -211,7 +213,7 @@ class PCARaNN(FittedAttributes, Surrogate):
         model.verbose = verbose
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="n_components=.* was asked for")
-            model.fit(X, y)
+            model.set_params(fields=settled_fields(model.fields, pair)).fit(X, y)
         report.seconds += model.fit_seconds_["total"]
         model.auto_report_ = report
         return model
@@ -250,11 +252,14 @@ class PCARaNN(FittedAttributes, Surrogate):
         """
         fitted = self._require_fitted()
         packing, mesh = fitted.packing, self.mesh_
+        if packing is not None:
+            packing.refuse_to_move(inputs is not None)
         if mesh is not None:
             target, mesh = AtPoints.within(mesh, fitted.output_grid, target)
         moved = fitted.on(target, inputs, self.symmetry)
         if packing is not None:
-            packing = packing.on(tuple(moved.ensemble.input_pca.grid), moved.output_grid, mesh)
+            points = isinstance(target, AtPoints) or len(np.shape(target)) > 1
+            packing = packing.on(tuple(moved.ensemble.input_pca.grid), moved.output_grid, mesh, points)
         found = copy(self)
         found.fitted_ = replace(moved, packing=packing)
         return found
@@ -262,6 +267,7 @@ class PCARaNN(FittedAttributes, Surrogate):
     def novelty(self, X: Array) -> Novelty:
         """How far inputs lie from the training data: for each a p-value, small where it is new, and the reason."""
         fitted = self._require_fitted()
+        place = place_of(X if fitted.packing is None else fitted.packing.inputs.opened(X, "X").first)
         X = self._opened(X, fitted)[0]
         found: Novelty | None = fitted.novelty(fitted.look(fitted.checked(X)))
         if found is None and fitted.is_elsewhere:
@@ -271,7 +277,7 @@ class PCARaNN(FittedAttributes, Surrogate):
                 "This model was saved by an older pcarann, which did not keep what novelty needs: fit again."
             )
         numbers = ("residual", "distance", "p_value")
-        return replace(found, **{name: place_of(X).put(getattr(found, name)) for name in numbers})
+        return replace(found, **{name: place.put(getattr(found, name)) for name in numbers})
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -289,6 +295,8 @@ class PCARaNN(FittedAttributes, Surrogate):
 
     def _new_pairs(self, X: Array, y: Array, fitted: Fitted) -> tuple[Array, Array]:
         """New samples, checked, (samples, values) each."""
+        if fitted.packing is not None:
+            fitted.packing.refuse_unaligned(X, y)
         if fitted.is_elsewhere:
             raise ValueError(
                 "A model on another grid cannot adapt: adapt the one that it came from, and call `on` again."

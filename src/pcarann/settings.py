@@ -13,7 +13,7 @@ from pcarann.options import Adapt, Fields, Kernel, Refine, resolved
 from pcarann.symmetry.generators import Symmetry
 from pcarann.validation import check_choice, check_components, check_count, check_number, check_seed
 
-__all__ = ["Settings", "packed_options"]
+__all__ = ["Settings", "packed_options", "settled_fields"]
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,8 @@ class Settings:
         """The settings for arrays that were made of what a user holds, or a refusal of what does not go with it."""
         if pair.packing is None:
             return self
+        if pair.packing.mesh is not None and (self.symmetry is not None or self.fields.smoothing):
+            raise ValueError("symmetry and fields.smoothing act along the axes of a grid: a mesh has none.")
         if pair.packing.input_code is not None:
             for name, wanted in (("symmetry", self.symmetry), ("fields.channels", self.fields.channels)):
                 if wanted:
@@ -102,6 +104,23 @@ class Settings:
             )
         if self.fields.smoothing and self.symmetry is not None:
             raise ValueError("smoothing would break the symmetry at the ends of the grid: use one of the two.")
+
+
+def settled_fields(fields: Any, pair: Packed) -> Any:
+    """The parameter `fields` of a model that was chosen for packed arrays, so that a fit to them weighs as was judged.
+
+    A search takes inputs unweighted unless it says otherwise; weights of coded inputs are those of every fit to parts.
+    """
+    if pair.packing is None:
+        return fields
+    found = resolved("fields", fields)
+    given = found.quadrature or (None, None)
+    inputs = given[0]
+    if pair.packing.input_code is not None:
+        inputs = None if inputs is None or bool(np.all(np.asarray(inputs) == 1)) else inputs
+    elif inputs is None and pair.quadrature[0] is not None:
+        inputs = np.ones_like(pair.quadrature[0])
+    return replace(found, quadrature=None if inputs is None else (inputs, None), mesh=pair.packing.mesh)
 
 
 def packed_options(pair: Packed) -> dict[str, Any]:

@@ -111,14 +111,17 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def score(self, X: Array, y: Array, sample_weight: Array | None = None) -> float:
         """R² of the prediction, all output values weighted by their variance."""
         fitted = self._require_fitted()
-        plain = self._opened(X, fitted)[0]
-        truth = y if fitted.packing is None else fitted.packing.truth(y, fitted.place)
-        return variance_weighted_r2(self._predicted(plain, fitted, False), truth, sample_weight)
+        _refuse_unaligned(X, y, fitted)
+        truth = fitted.handed(checked_outputs(y, fitted))
+        found = self._predicted(self._opened(X, fitted)[0], fitted, False)
+        check_pair_lengths(int(found.shape[0]), int(truth.shape[0]))
+        return variance_weighted_r2(found, truth, sample_weight)
 
     def calibrate(self, X: Array, y: Array) -> Self:
         """Calibrate intervals on samples that were used for nothing else; any level can be asked for afterwards."""
         with writing(self):
             fitted = self._require_fitted()
+            _refuse_unaligned(X, y, fitted)
             self._calibrated(Calibration.of(*self._scores(self._opened(X, fitted)[0], y, fitted)), fitted.state)
         return self
 
@@ -268,6 +271,11 @@ def checked_outputs(y: Any, fitted: State) -> Array:
     grid = fitted.output_grid
     y = required(y) if fitted.packing is None else fitted.packing.truth(y, fitted.place)
     return fitted.outputs(check_fields(y, "y", fitted.place, grid=grid, scalar=not grid, owner="the model")[0])
+
+
+def _refuse_unaligned(X: Any, y: Any, fitted: State) -> None:
+    if fitted.packing is not None:
+        fitted.packing.refuse_unaligned(X, y)
 
 
 def _handed(X: Array, fitted: State, fields: Array) -> Array:

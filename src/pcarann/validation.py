@@ -10,6 +10,7 @@ import math
 import secrets
 import sys
 import warnings
+from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -22,6 +23,7 @@ __all__ = [
     "check_components",
     "check_fields",
     "check_number",
+    "check_numeric",
     "check_pair_lengths",
     "check_seed",
     "column_names",
@@ -44,7 +46,7 @@ def check_fields(
 
     `grid` is the shape that the `owner` wants; `scalar` allows one number per sample, shape (samples,).
     """
-    array = _numeric(value, name)
+    array = check_numeric(value, name)
     shape = tuple(int(n) for n in array.shape)
     if len(shape) < (1 if scalar else 2):
         raise ValueError(
@@ -161,8 +163,10 @@ def check_seed(value: Any) -> int:
     raise ValueError(f"random_state must be None, an integer or a NumPy random generator, got {value!r}.")
 
 
-def _numeric(value: Any, name: str) -> Array:
+def check_numeric(value: Any, name: str) -> Array:
     """Return an array of real numbers, or refuse."""
+    if (isinstance(value, Mapping) or hasattr(value, "data_vars")) and not hasattr(value, "tocsr"):
+        raise ValueError(f"{name} must be one array, as in fit, found {type(value).__name__}.")
     if isinstance(value, np.ma.MaskedArray):
         raise ValueError(f"{name} is a masked array: fill or drop the masked values first.")
     if hasattr(value, "tocsr"):

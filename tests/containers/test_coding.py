@@ -1,6 +1,7 @@
 import numpy as np
 
 from pcarann.backend.arrays import place_of
+from pcarann.containers import coding as module
 from pcarann.containers.coding import InputCode, is_table
 from pcarann.containers.parts import Part, Side
 
@@ -76,11 +77,22 @@ def test_tables_are_told_from_fields():
     assert not is_table(Part("f", (5, 8)), FIELD)
 
 
-def test_modes_that_do_not_hold_for_other_samples_are_left_out():
+def test_modes_that_do_not_hold_for_other_samples_may_go():
     """Along the last modes of few samples others reach further: they would make all that is new look strange."""
     rough = RNG.standard_normal((N, 60)) / np.arange(1, 61)
     field = rough @ np.cos(np.pi * np.outer(np.arange(60), np.linspace(0, 1, 90)))
-    found, _ = code({"f": field, "n": NUMBER})
-    assert 4 <= len(found.codes[0].factor) < 40
-    assert found.numbers == (len(found.codes[0].factor),)
-    assert len(code({"f": FIELD, "n": NUMBER})[0].codes[0].factor) == 5  # all there are, where they hold
+    modes, far = module._reached(field, None, 0)
+    assert 4 <= modes < 60
+    assert far > 0
+    assert module._reached(FIELD, None, 0)[0] >= 5  # all there are, where they hold
+    found, arrays = code({"f": FIELD, "n": NUMBER})
+    assert found.numbers == (5,)
+    fewer = found.codes[0].leading(3)
+    matrix = np.asarray(arrays["f"])
+    assert np.allclose(fewer(matrix), found.codes[0](matrix)[:, :3])
+
+
+def test_modes_that_the_outputs_need_stay():
+    flat = RNG.standard_normal((N, 20)) @ np.cos(np.pi * np.outer(np.arange(20), np.linspace(0, 1, 60)))
+    found, _ = code({"f": flat, "n": NUMBER}, flat * NUMBER[:, None])
+    assert len(found.codes[0].factor) == 20

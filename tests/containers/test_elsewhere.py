@@ -23,7 +23,7 @@ def test_modes_on_a_mesh_are_wanted_at_points_or_on_another_mesh(components, tmp
     for target in (POINTS, Mesh(POINTS, components=components)):
         moved = model.on(target)
         assert np.allclose(moved.predict(A), wanted, rtol=0, atol=1e-9)
-        assert moved.mesh_.nodes == 11
+        assert (moved.mesh_ is None) == (target is POINTS)
         assert moved.predict_interval(A).lower.shape == wanted.shape
     moved.save(tmp_path / "model")
     assert np.array_equal(load(tmp_path / "model").predict(A), moved.predict(A))
@@ -32,6 +32,10 @@ def test_modes_on_a_mesh_are_wanted_at_points_or_on_another_mesh(components, tmp
 
 def test_points_outside_are_refused():
     model = PCARaNN(**SMALL, fields=Fields(mesh=MESH)).fit(A, FIELDS)
+    assert model.on([[1.0, 0.5]]).predict(A).shape == (40, 1)
+    for wrong in ("nowhere", 5, [[1.0]], (5, 5)):
+        with pytest.raises((ValueError, FileNotFoundError), match=r"target must be a mesh|no mesh file"):
+            model.on(wrong)
     with pytest.raises(ValueError, match="outside"):
         model.on([[3.0, 0.5], [1.0, 0.5]])
 

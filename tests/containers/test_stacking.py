@@ -31,8 +31,8 @@ def test_numbers_and_tables_are_constant_fields():
 
 
 def test_a_field_on_another_grid_is_interpolated():
-    x, y = np.linspace(0, 1, 5), np.linspace(0, 1, 23)
-    plane = np.broadcast_to(x[:, None] + 2 * y, (N, 5, 23))
+    x, y = np.linspace(0, 1, 11), np.linspace(0, 1, 23)
+    plane = np.broadcast_to(x[:, None] + 2 * y, (N, 11, 23))
     stack, arrays, _, _ = stacked({"f": plane}, FIELDS)
     wanted = np.linspace(0, 1, 9)[:, None] + 2 * np.linspace(0, 1, 12)
     assert np.allclose(stack(arrays, HOST)[:, 0], wanted)

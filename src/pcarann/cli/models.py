@@ -20,9 +20,11 @@ from pcarann.cli.options import (
     duration,
     json_option,
     load_surrogate,
+    matches,
     model_argument,
     number_or_pair,
     packing_facts,
+    there,
 )
 from pcarann.cli.output import busy, say, show
 from pcarann.cli.stages import stage_facts, stage_options, staged_or_none
@@ -183,14 +185,20 @@ def adapt(model: Any, a: Any, u: Any) -> tuple[str, dict[str, Any]]:
     """Adapt the readout of MODEL to new samples by recursive least squares."""
     from pcarann.metrics import relative_l2
 
-    before = relative_l2(model.predict(a), u)
+    def error() -> Any:
+        found = model.predict(a)
+        if isinstance(u, dict):
+            return {name: relative_l2(*there(found[name], truth)) for name, truth in u.items()}
+        return relative_l2(*there(found, u))
+
+    before = error() if matches(model, u) else None
     start = time.perf_counter()
     model.partial_fit(a, u)
     seconds = time.perf_counter() - start
     return "Adapted", {
         "samples": count(a),
         "relative_l2_before": before,
-        "relative_l2_after_on_the_same_samples": relative_l2(model.predict(a), u),
+        "relative_l2_after_on_the_same_samples": error(),
         "seconds": seconds,
         "calibration": "stale: calibrate again" if model.fitted_.stale else "none",
     }

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 __all__ = [
     "PROBLEMS",
@@ -20,10 +21,12 @@ __all__ = [
     "duration",
     "json_option",
     "load_surrogate",
+    "matches",
     "mesh_of",
     "model_argument",
     "number_or_pair",
     "packing_facts",
+    "there",
 ]
 
 _NAMED = re.compile(r"(\w[\w.-]*)=(.+)")
@@ -41,6 +44,24 @@ def load_surrogate(path: Path, device: str | None = None) -> Any:
 def mesh_of(model: Any) -> Any:
     """The mesh that a model knows its outputs lie on, anything with `points` and `cells`; None else."""
     return getattr(model, "mesh_", None)
+
+
+def matches(model: Any, outputs: Any) -> bool:
+    """Whether a model has outputs by these names, or one without a name; a refusal where it has not."""
+    packing = getattr(model.fitted_, "packing", None)
+    names = ("",) if packing is None or packing.outputs.single else packing.outputs.names
+    given = tuple(outputs) if isinstance(outputs, dict) else ("",)
+    if set(names) != set(given):
+        wanted, found = (", ".join(some) if some != ("",) else "one without a name" for some in (names, given))
+        raise click.UsageError(f"The outputs of the model are {wanted}, those given are {found}: see --outputs.")
+    return True
+
+
+def there(found: Any, truth: Any) -> tuple[Any, Any]:
+    """Fields at the points that have values in some sample, (samples, values) each."""
+    found, truth = (np.asarray(part).reshape(len(part), -1) for part in (found, truth))
+    kept = ~np.isnan(truth).all(axis=0)
+    return found[:, kept], truth[:, kept]
 
 
 def packing_facts(packing: Any) -> dict[str, Any]:

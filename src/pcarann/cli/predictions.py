@@ -21,8 +21,10 @@ from pcarann.cli.options import (
     device_option,
     json_option,
     load_surrogate,
+    matches,
     mesh_of,
     model_argument,
+    there,
 )
 from pcarann.cli.output import busy, show
 from pcarann.cli.pictures import draw_samples, picture_targets
@@ -71,6 +73,8 @@ def predict(
         raise click.UsageError(f"--steps belongs to a model that marches, which {model} does not.")
     horizon = {} if others["steps"] is None else {"steps": others["steps"]}
     mesh = _mesh_of(fitted, data, ending)
+    if ending == ".npy":
+        matches(fitted, None)
     a = data.fields()
     check = _checking(target, sources, count(a))
     start = time.perf_counter()
@@ -165,6 +169,7 @@ def evaluate(model: Path, data: Source, alpha: float, method: Any, plots: Path |
     fitted = load_surrogate(model, others["device"])
     a, u = data.pair()
     record = fitted.fitted_
+    matches(fitted, u)
     with busy(f"Evaluating {count(a)} samples"):
         if record.calibration is None or record.stale:
             found = {"mean": fitted.predict(a)}
@@ -186,6 +191,8 @@ def _errors(found: Mapping[str, Any], truth: Any, alpha: float) -> dict[str, Any
     """Errors of one output, and how good its intervals are where there are some."""
     from pcarann.metrics import coverage, mean_width, relative_l2
 
+    found = {part: there(field, truth)[0] for part, field in found.items()}
+    truth = there(truth, truth)[1]
     errors = relative_l2(found["mean"], truth, per_sample=True)
     facts: dict[str, Any] = {
         "relative_l2_mean": float(np.mean(errors)),

@@ -30,7 +30,10 @@ __all__ = ["InputCode", "PartCode", "is_table"]
 _ENERGY, _MOST_MODES = 1 - 1e-9, 400  # of an input field
 _JUDGED, _LEADING = 1000, 20  # samples and output latents by which weights are found
 _FAR, _FEWEST = 2.0, 20  # times what the modes of four fifths miss of the others; samples from which that is known
-_FURTHER, _FEWEST_MODES = 1.6, 4  # times the energy of samples that modes have seen, in others; modes that always stay
+_FURTHER = 1.6  # times the energy of samples that modes have seen, in others
+_FEWEST_MODES, _AS_LIKELY = 4, 0.01  # modes that always stay; loss of likelihood for which others may go
+_FEW_COLUMNS = 8  # which are a table, whatever they have to do with each other
+_MOST_WEIGHTS = 64  # of the columns of a table; further ones share one
 _STREAM = (-31,)
 
 Values = np.ndarray[Any, np.dtype[Any]]
@@ -59,7 +62,8 @@ class PartCode:
         name, count = self.part.name, int(self.factor.shape[0])
         if self.modes is not None:
             return tuple(f"mode {i} of {name}" for i in range(count))
-        columns = self.part.columns or tuple(str(i) for i in range(count))
+        named = self.part.columns or tuple(str(i) for i in range(math.prod(self.part.grid)))
+        columns = tuple(named[i] for i in kept_points(self.part))
         return (name,) if self.part.grid in ((), (1,)) and name else tuple(_joined(name, column) for column in columns)
 
     def __call__(self, matrix: Array) -> Array:
@@ -70,6 +74,11 @@ class PartCode:
         if self.quadrature is not None:
             centred *= self.quadrature
         return (centred @ self.modes.T) * self.factor
+
+    def leading(self, modes: int) -> PartCode:
+        """The same with fewer modes."""
+        assert self.modes is not None
+        return replace(self, modes=self.modes[:modes, :], factor=self.factor[:modes])
 
     def unlike(self, matrix: Array) -> int:
         """How many of these samples are unlike those of the training, so that the modes miss much of them."""
@@ -146,63 +155,76 @@ class InputCode:
     ) -> InputCode:
         """Find the PCA of every field and the weight of every part, for (samples, values) outputs."""
         place = place_of(outputs)
-        codes, latents = [], []
+        rows = spread(int(outputs.shape[0]), _JUDGED)
+        _, y = fit_pca(taken(outputs, rows), min(_LEADING, len(rows)), name="outputs", complain=_nobody)
+        codes, reached, latents = [], [], []
         for part in parts:
             matrix = matrix_of(arrays[part.name], part, "X", place)
-            codes.append(_code(part, matrix, weights.get(part.name), seed))
-            latents.append(codes[-1](matrix))
-        sizes = [n for code in codes for n in _blocks(code)]
-        x, rows = place.xp.concat(latents, axis=1), spread(int(outputs.shape[0]), _JUDGED)
-        _, y = fit_pca(taken(outputs, rows), min(_LEADING, len(rows)), name="outputs", complain=_nobody)
-        found = part_weights(taken(x, rows), y, sizes=sizes)
-        whole = cls(tuple(codes))
-        return cls(
-            tuple(
-                replace(code, factor=code.factor * found[where])
-                for code, where in zip(codes, whole.slices, strict=True)
-            )
-        )
+            code, modes = _code(part, matrix, weights.get(part.name), seed)
+            codes.append(code)
+            reached.append(modes)
+            latents.append(taken(code(matrix), rows))
+        found, value = _weighted(codes, latents, y)
+        if all(modes is None for modes in reached):
+            return cls(found)
+        fewer = [code if modes is None else code.leading(modes) for code, modes in zip(codes, reached, strict=True)]
+        parts_of_them = [x[:, : int(code.factor.shape[0])] for x, code in zip(latents, fewer, strict=True)]
+        simpler, other = _weighted(fewer, parts_of_them, y)
+        return cls(simpler if other < value + _AS_LIKELY else found)
+
+
+def _weighted(codes: Sequence[PartCode], latents: Sequence[Array], y: Array) -> tuple[tuple[PartCode, ...], float]:
+    """Codes with the weights that make latents y of the outputs likeliest, and how unlikely these still are."""
+    sizes = [n for code in codes for n in _blocks(code)]
+    found, value = part_weights(place_of(y).xp.concat(list(latents), axis=1), y, sizes=sizes)
+    slices = InputCode(tuple(codes)).slices
+    weighted = (replace(code, factor=code.factor * found[at]) for code, at in zip(codes, slices, strict=True))
+    return tuple(weighted), value
 
 
 def is_table(part: Part, array: Array) -> bool:
     """Whether a part is a number or columns of a table, not a field: neighbours have little to do with each other."""
-    if part.label is not None and part.label.dims and part.label.along(part.label.dims[-1]) is not None:
-        return False
-    if len(part.grid) != 1 or part.columns or part.grid[0] < 2:
+    if len(part.grid) != 1 or part.columns or part.grid[0] <= _FEW_COLUMNS:
         return len(part.grid) < 2
+    if part.label is not None and part.label.along(part.label.dims[-1]) is not None:
+        return False
     xp = place_of(array).xp
     spreads = xp.std(array, axis=0)
     return not bool(xp.any(spreads > 0)) or looks_like_table(array, spreads)
 
 
-def _code(part: Part, matrix: Array, quadrature: Any, seed: int) -> PartCode:
+def _code(part: Part, matrix: Array, quadrature: Any, seed: int) -> tuple[PartCode, int | None]:
+    """The code of a part without weights, and how many of its modes hold for other samples, if not all of them."""
     place = place_of(matrix)
     xp, unit = place.xp, scale_of(matrix)
     matrix = matrix / unit
     mean = xp.mean(matrix, axis=0)
-    if is_table(part, matrix):
+    if quadrature is None and is_table(part, matrix):
         spreads = xp.std(matrix, axis=0)
         there = spreads > 1e-14 * xp.max(xp.abs(matrix), axis=0)
         usual = xp.where(xp.abs(mean) > 0, xp.abs(mean), xp.ones_like(mean))  # a number that never changed
-        return PartCode(part, unit, mean, None, None, 1.0 / xp.where(there, spreads, usual))
+        return PartCode(part, unit, mean, None, None, 1.0 / xp.where(there, spreads, usual)), None
     weights = None if quadrature is None else place.put(np.ravel(quadrature)[kept_points(part)])
     modes, far = _reached(matrix, weights, seed)
-    pca = _field_pca(matrix, weights, modes)
+    pca = _field_pca(matrix, weights)
     size = float(xp.sqrt(xp.sum(pca.singular_values**2) / matrix.shape[0])) or 1.0
     factor = place.zeros(pca.n_components) + 1.0 / size
-    return PartCode(part, unit, pca.mean, pca.modes, weights, factor, far)
+    found = PartCode(part, unit, pca.mean, pca.modes, weights, factor, far)
+    return found, modes if modes < pca.n_components else None
 
 
-def _field_pca(matrix: Array, weights: Array | None, modes: int = _MOST_MODES) -> Any:
+def _field_pca(matrix: Array, weights: Array | None) -> Any:
     pca = fit_pca(matrix, _ENERGY, weights=weights, complain=_nobody)[0]
-    return pca if pca.n_components <= modes else fit_pca(matrix, modes, weights=weights, complain=_nobody)[0]
+    return (
+        pca if pca.n_components <= _MOST_MODES else fit_pca(matrix, _MOST_MODES, weights=weights, complain=_nobody)[0]
+    )
 
 
 def _reached(matrix: Array, weights: Array | None, seed: int) -> tuple[int, float]:
     """How many modes hold for samples that they have not seen, and what they miss of these, from four fifths.
 
     Along the last modes of few samples others reach much further than those: such modes say little, and would make all
-    that is new look strange.
+    that is new look strange. They go where the outputs are as likely without them.
     """
     count = int(matrix.shape[0])
     if count < _FEWEST:
@@ -249,7 +271,9 @@ def _blocks(code: PartCode) -> list[int]:
     apart, which costs as many numbers as its rank has octaves.
     """
     count = int(code.factor.shape[0])
-    return [1] * count if code.modes is None else _grouped(count)
+    if code.modes is not None:
+        return _grouped(count)
+    return [1] * count if count <= _MOST_WEIGHTS else [1] * (_MOST_WEIGHTS - 1) + [count - _MOST_WEIGHTS + 1]
 
 
 def _joined(name: str, column: str) -> str:

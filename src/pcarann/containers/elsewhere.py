@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,11 +27,20 @@ class AtPoints(Target):
     stencil: Stencil | None = None
 
     @classmethod
-    def within(cls, mesh: Mesh, grid: tuple[int, ...], wanted: Any) -> tuple[AtPoints, Mesh]:
-        """Another mesh, or points, inside a mesh on which fields have this grid; and the mesh that they make."""
-        other = wanted if isinstance(wanted, Mesh) else Mesh(to_host(wanted) if hasattr(wanted, "shape") else wanted)
-        stencil = mesh.interpolation(other.points)
-        return cls(points=other.points, axis=mesh.node_axis(grid), stencil=stencil), other
+    def within(cls, mesh: Mesh, grid: tuple[int, ...], wanted: Any) -> tuple[AtPoints, Mesh | None]:
+        """Another mesh, or points, inside a mesh on which fields have this grid; and that mesh, if it is one."""
+        other = Mesh.of(wanted) if hasattr(wanted, "points") or isinstance(wanted, str | os.PathLike) else None
+        try:
+            points = np.asarray(to_host(wanted) if hasattr(wanted, "shape") else wanted, dtype=np.float64)
+        except (TypeError, ValueError):
+            points = np.empty(0)
+        points = points if other is None else other.points
+        if points.ndim != 2 or points.shape[1] != mesh.points.shape[1] or not len(points):
+            raise ValueError(
+                f"target must be a mesh, or an array (n, {mesh.points.shape[1]}) of points in the coordinates of the "
+                f"mesh, got {wanted!r}."
+            )
+        return cls(points=points, axis=mesh.node_axis(grid), stencil=mesh.interpolation(points)), other
 
     def grid(self, old: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of a field that had this one."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import array_api_compat as compat
 import numpy as np
 
 __all__ = ["Label", "is_labelled", "is_labelled_set", "opened", "sample_dim"]
@@ -59,11 +60,8 @@ class Label:
         if set(found.dims) != set(self.dims):
             raise ValueError(f"{what} has the dimensions {found.dims}, the model was fitted with {self.dims}.")
         for dim in self.dims:
-            known, given = self.along(dim), found.along(dim)
-            if known is None or given is None:
-                continue
-            extent = float(np.ptp(known)) or 1.0
-            if known.shape != given.shape or np.abs(known - given).max() > _SAME * extent:
+            known, given = (one.coords.get(dim, ((), None)) for one in (self, found))
+            if known[1] is not None and given[1] is not None and not _alike(known[1], given[1]):
                 raise ValueError(
                     f"{what} has other coordinates along {dim!r} than the model was fitted with: interpolate it, or "
                     "see model.on."
@@ -77,6 +75,16 @@ class Label:
         return xarray.DataArray(
             array, dims=(samples, *self.dims), coords=coords | dict(sample_coords), name=self.name, attrs=self.attrs
         )
+
+
+def _alike(known: Values, given: Values) -> bool:
+    """Whether coordinates are the same, numbers but for rounding."""
+    if known.shape != given.shape:
+        return False
+    if known.dtype.kind not in "fiu" or given.dtype.kind not in "fiu":
+        return bool(np.array_equal(known, given))
+    extent = float(np.ptp(known)) if known.size else 1.0
+    return bool(np.abs(known - given).max(initial=0.0) <= _SAME * (extent or 1.0))
 
 
 def is_labelled(value: Any) -> bool:
@@ -95,13 +103,20 @@ def _has_parts(value: Any) -> bool:
 
 def sample_dim(arrays: Sequence[Any], known: str | None = None) -> str:
     """The dimension that counts samples: the one known, one that is called so, or the first that all of them have."""
+    every = [dim for array in arrays for dim in array.dims]
+    called = [dim for dim in every if dim == known] or [dim for dim in every if str(dim).lower() in SAMPLES]
+    for array in arrays if called else ():
+        if called[0] not in array.dims:
+            raise ValueError(
+                f"{array.name} has the dimensions {array.dims}, without {called[0]!r}, which counts samples."
+            )
+    if called:
+        return str(called[0])
     shared = [dim for dim in arrays[0].dims if all(dim in array.dims for array in arrays)]
     if not shared:
         names = ", ".join(str(array.name) for array in arrays)
         raise ValueError(f"{names} share no dimension that could count samples.")
-    wanted = [dim for dim in shared if dim == known] or [dim for dim in shared if str(dim).lower() in SAMPLES]
-    found: str = (wanted or shared)[0]
-    return found
+    return str(shared[0])
 
 
 def opened(array: Any, samples: str, order: tuple[str, ...] | None = None) -> tuple[Values, Label, dict[str, Any]]:
@@ -113,11 +128,11 @@ def opened(array: Any, samples: str, order: tuple[str, ...] | None = None) -> tu
     if order is not None and set(order) == set(dims):
         dims = order
     array = array.transpose(samples, *dims)
-    own = {str(name): coord for name, coord in array.coords.items() if samples in coord.dims}
+    own = {str(name): coord for name, coord in array.coords.items() if coord.dims == (samples,)}
     coords = {
         str(name): (tuple(str(dim) for dim in coord.dims), np.asarray(coord.values))
         for name, coord in array.coords.items()
         if samples not in coord.dims
     }
     label = Label(None if array.name is None else str(array.name), dims, coords, dict(array.attrs))
-    return array.data, label, own
+    return array.data if compat.is_array_api_obj(array.data) else array.values, label, own

@@ -13,12 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import array_api_compat as compat
 import numpy as np
 
 from pcarann.backend.arrays import Array, Place, place_of
 from pcarann.containers.coding import InputCode
 from pcarann.containers.labels import is_labelled, is_labelled_set
-from pcarann.containers.parts import Opened, Side
+from pcarann.containers.parts import Opened, Side, refuse_other_samples
 from pcarann.containers.quadrature import quadrature_of
 from pcarann.containers.scaling import OutputCode, holes_of
 from pcarann.containers.stacking import InputStack, OutputStack
@@ -29,6 +30,7 @@ from pcarann.validation import check_pair_lengths, required, warn_user
 __all__ = ["Packed", "Packing", "only_arrays", "packed"]
 
 Values = np.ndarray[Any, np.dtype[Any]]
+_LEAST = 2  # samples
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,13 +56,22 @@ class Packing:
         outputs = self.outputs.parts[0].grid if self.output_code is None else self.output_code.grid
         return inputs, outputs
 
-    def on(self, inputs: tuple[int, ...], outputs: tuple[int, ...], mesh: Mesh | None = None) -> Packing:
-        """The same where the one field on either side has another grid; several parts are refused."""
-        if self.input_code is not None and inputs != self.grids[0]:
-            raise ValueError("Inputs of several parts, or with points without values, stay on their own grids.")
+    def refuse_to_move(self, inputs: bool) -> None:
+        """Refuse other grids where there is more than one field."""
+        if inputs and (self.input_code is not None or self.mesh is not None):
+            raise ValueError("Inputs of several parts, on a mesh or with points without values stay where they are.")
         if self.output_code is not None:
             raise ValueError("Outputs of several parts, or with points without values, stay on their own grids.")
-        sides = self.inputs if self.input_code is not None else self.inputs.on(inputs), self.outputs.on(outputs)
+
+    def on(
+        self, inputs: tuple[int, ...], outputs: tuple[int, ...], mesh: Mesh | None = None, points: bool = False
+    ) -> Packing:
+        """The same where the one field on either side has another grid, outputs perhaps points."""
+        self.refuse_to_move(inputs != self.grids[0])
+        sides = (
+            self.inputs if inputs == self.grids[0] else self.inputs.on(inputs, False),
+            self.outputs.on(outputs, points),
+        )
         return replace(self, inputs=sides[0], outputs=sides[1], mesh=mesh)
 
     def opened(self, X: Any, place: Place) -> tuple[Array, Opened]:
@@ -74,6 +85,11 @@ class Packing:
         if unlike:
             warn_user(f"{'; '.join(unlike)} are unlike those of the training: do not trust their predictions.")
         return array, found
+
+    def refuse_unaligned(self, X: Any, y: Any) -> None:
+        """Refuse inputs and outputs whose samples are called otherwise."""
+        given, truth = self.inputs.opened(X, "X"), self.outputs.opened(required(y), "y")
+        refuse_other_samples(given.sample_coords.get(given.samples), truth.sample_coords.get(truth.samples), "y")
 
     def truth(self, y: Any, place: Place) -> Array:
         """Outputs as the array that the model knows, or a refusal by name."""
@@ -138,8 +154,13 @@ def packed(
     y = required(y)
     if mesh is None and _is_plain(X) and _is_plain(y):
         return Packed(X, y)
-    (inputs, given), (outputs, truth) = Side.of(X, "X"), Side.of(y, "y")
+    inputs, given = Side.of(X, "X")
+    outputs, truth = Side.of(y, "y", given.samples if given.labelled else None)
+    outputs.refuse_clashes(given.samples)
     check_pair_lengths(int(given.first.shape[0]), int(truth.first.shape[0]))
+    if given.first.shape[0] < _LEAST:
+        raise ValueError(f"X: found {given.first.shape[0]} sample(s) while a minimum of {_LEAST} is required.")
+    refuse_other_samples(given.sample_coords.get(given.samples), truth.sample_coords.get(truth.samples), "y")
     place = place_of(given.first, device).computing
     inputs, outputs = (side.with_holes(_holes(found, place)) for side, found in ((inputs, given), (outputs, truth)))
     if mesh is not None:
@@ -173,6 +194,7 @@ def only_arrays(**sides: Any) -> None:
 
 
 def _stacked(packing: Packing, given: Opened, truth: Opened, place: Place) -> Packed:
+    packing.outputs.refuse_other_axes(packing.inputs)
     if packing.mesh is None and _is_one(packing.inputs) and _is_one(packing.outputs):
         return Packed(given.first, truth.first, packing)
     outputs = OutputStack.fit(packing.outputs.parts, truth.arrays, place, packing.mesh)
@@ -183,19 +205,18 @@ def _stacked(packing: Packing, given: Opened, truth: Opened, place: Place) -> Pa
 
 def _is_plain(value: Any) -> bool:
     """Whether it is an array or a table without holes, which needs no packing."""
+    if hasattr(value, "tocsr"):  # some sparse matrices are mappings
+        return True
     if isinstance(value, Mapping) or is_labelled(value) or is_labelled_set(value):
         return False
     if isinstance(value, tuple | list):
         return len({np.shape(part) for part in value if hasattr(part, "shape")}) < 2
-    kind = getattr(getattr(value, "dtype", None), "kind", "f")
-    if (
-        kind != "f"
-        or not hasattr(value, "dtype")
-        or getattr(value, "ndim", 0) < 2
-        or isinstance(value, np.ma.MaskedArray)
-    ):
+    if not compat.is_array_api_obj(value) or value.ndim < 2:
         return True
-    return not value.shape[0] or holes_of(value, place_of(value)) is None
+    if isinstance(value, np.ma.MaskedArray):
+        return True
+    real = compat.array_namespace(value).isdtype(value.dtype, "real floating")
+    return not real or not value.shape[0] or holes_of(value, place_of(value)) is None
 
 
 def _is_one(side: Side) -> bool:

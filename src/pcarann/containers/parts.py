@@ -16,8 +16,9 @@ import numpy as np
 
 from pcarann.backend.arrays import Array
 from pcarann.containers.labels import Label, is_labelled, is_labelled_set, opened, sample_dim
+from pcarann.validation import check_numeric
 
-__all__ = ["Opened", "Part", "Side"]
+__all__ = ["Opened", "Part", "Side", "refuse_other_samples"]
 
 Values = np.ndarray[Any, np.dtype[Any]]
 
@@ -66,12 +67,17 @@ class Side:
     """The dimension that counts them, where arrays are labelled"""
 
     @classmethod
-    def of(cls, value: Any, what: str) -> tuple[Side, Opened]:
-        """What was handed to `fit` as `what` ("X" or "y"), and the side that it makes."""
-        found = _opened(value, what, None)
+    def of(cls, value: Any, what: str, samples: str | None = None) -> tuple[Side, Opened]:
+        """What was handed to `fit` as `what` ("X" or "y"), and the side that it makes.
+
+        `samples` is the dimension that counts them on the other side, if that is labelled.
+        """
+        found = _opened(value, what, None if samples is None else cls((), False, samples))
         _refuse_other_counts(found.arrays, what)
-        parts = []
+        parts: list[Part] = []
         for name, array in found.arrays.items():
+            if array.ndim < 1:
+                raise ValueError(f"{_said(what, name)} must have shape (samples, …), found one number.")
             label = found.labels.get(name)
             if label is not None:
                 label.refuse_disorder(_said(what, name))
@@ -84,14 +90,46 @@ class Side:
         """Of the parts"""
         return tuple(part.name for part in self.parts)
 
+    def refuse_clashes(self, samples: str) -> None:
+        """Refuse labelled outputs that could not be handed out together, beside samples along this dimension."""
+        coords: dict[str, Any] = {}
+        labels = [part.label for part in self.parts if part.label is not None]
+        for label, part in zip(labels, self.parts, strict=False):
+            if samples in label.dims:
+                raise ValueError(f"The dimension {samples!r} counts samples in X, but not in y: rename one of them.")
+            for dim, size in zip(label.dims, part.grid, strict=True):
+                one = label.coords.get(dim, ((), np.arange(size)))[1]
+                if len(self.parts) > 1 and not np.array_equal(coords.setdefault(dim, one), one):
+                    raise ValueError(f"Outputs have different coordinates along {dim!r}: rename it in one of them.")
+            coords |= {name: values for name, (_, values) in label.coords.items()}
+        if clash := [name for name in self.names if name in coords or name == samples]:
+            raise ValueError(f"The output {clash[0]!r} is called as a dimension or a coordinate is: rename it.")
+
+    def refuse_other_axes(self, inputs: Side) -> None:
+        """Refuse labelled inputs that lie otherwise than these outputs, for stages, which see both at one point."""
+        labels = [part.label for part in self.parts if part.label is not None]
+        for part in inputs.parts if labels else ():
+            if part.label is None:
+                continue
+            shared = [dim for dim in part.label.dims if dim in labels[0].dims]
+            if shared != [dim for dim in labels[0].dims if dim in shared]:
+                raise ValueError(
+                    f"Stages need dimensions in one order, found {part.label.dims} in X and {labels[0].dims} in y: "
+                    "transpose one of them."
+                )
+            for dim in shared:
+                known, given = labels[0].along(dim), part.label.along(dim)
+                if known is not None and given is not None and (known[0] < known[-1]) != (given[0] < given[-1]):
+                    raise ValueError(f"Coordinates along {dim!r} rise on one side and fall on the other: sort them.")
+
     def with_holes(self, holes: Mapping[str, Values]) -> Side:
         """The same where some grids have points without values."""
         return replace(self, parts=tuple(replace(part, holes=holes.get(part.name)) for part in self.parts))
 
-    def on(self, grid: tuple[int, ...]) -> Side:
-        """The same where its one part has another grid: coordinates of axes that changed are not known."""
+    def on(self, grid: tuple[int, ...], points: bool) -> Side:
+        """The same where its one part has another grid, or lies at points: what is not known of it goes."""
         part = self.parts[0]
-        label = part.label
+        label = None if points else part.label
         if label is not None:
             changed = {dim for dim, old, new in zip(label.dims, part.grid, grid, strict=False) if old != new}
             kept = {name: coord for name, coord in label.coords.items() if not changed.intersection(coord[0])}
@@ -145,7 +183,12 @@ class Side:
 
 
 def _opened(value: Any, what: str, known: Side | None) -> Opened:
-    """Any kind of thing as arrays by name."""
+    """Any kind of thing as arrays of real numbers by name."""
+    found = _taken_apart(value, what, known)
+    return replace(found, arrays={name: check_numeric(one, _said(what, name)) for name, one in found.arrays.items()})
+
+
+def _taken_apart(value: Any, what: str, known: Side | None) -> Opened:
     orders = {} if known is None else {part.name: part.label.dims for part in known.parts if part.label is not None}
     if is_labelled_set(value):
         names = list(value.data_vars)
@@ -158,7 +201,7 @@ def _opened(value: Any, what: str, known: Side | None) -> Opened:
         return _from_mapping(value, what, known, orders)
     columns = getattr(value, "columns", None)
     if columns is not None:
-        return Opened({"": np.asarray(value)}, columns={"": tuple(str(c) for c in columns)}, single=True)
+        return Opened({"": _as_array(value, what)}, columns={"": tuple(str(c) for c in columns)}, single=True)
     if isinstance(value, tuple | list) and len({np.shape(part) for part in value if hasattr(part, "shape")}) > 1:
         raise ValueError(f"{what} is a {type(value).__name__} of arrays: hand them over by name, {{name: array, …}}.")
     array = value if compat.is_array_api_obj(value) else np.asarray(value)
@@ -168,7 +211,10 @@ def _opened(value: Any, what: str, known: Side | None) -> Opened:
 def _from_labelled(arrays: dict[str, Any], known: Side | None, orders: Mapping[str, Any], single: bool) -> Opened:
     samples = sample_dim(list(arrays.values()), None if known is None else known.samples)
     opens = {name: opened(array, samples, orders.get(name)) for name, array in arrays.items()}
-    own = {key: coord for _, _, coords in opens.values() for key, coord in coords.items()}
+    own: dict[str, Any] = {}
+    for name, (_, _, coords) in opens.items():
+        refuse_other_samples(own.get(samples), coords.get(samples), name)
+        own = coords | own
     return Opened(
         {name: array for name, (array, _, _) in opens.items()},
         samples,
@@ -194,10 +240,28 @@ def _from_mapping(value: Mapping[Any, Any], what: str, known: Side | None, order
         names = getattr(part, "columns", None)
         if names is not None:
             columns[name] = tuple(str(column) for column in names)
-        arrays[name] = part if compat.is_array_api_obj(part) else np.asarray(part)
+        arrays[name] = part if compat.is_array_api_obj(part) else _as_array(part, _said(what, name))
         if arrays[name].ndim < 1:
             raise ValueError(f"{_said(what, name)} is one number: it needs one for each sample.")
     return replace(found, arrays=arrays, columns=columns)
+
+
+def _as_array(value: Any, said: str) -> Values:
+    if hasattr(value, "tocsr") or isinstance(value, Mapping) or is_labelled_set(value) or value is None:
+        raise ValueError(f"{said} must be an array, a labelled array or a table, found {type(value).__name__}.")
+    try:
+        found = np.asarray(value)
+        if found.dtype.kind == "O":
+            found = found.astype(np.float64)
+    except (ValueError, TypeError) as refused:
+        raise ValueError(f"{said} must hold real numbers: {refused}.") from None
+    return found
+
+
+def refuse_other_samples(known: Any, found: Any, what: str) -> None:
+    """Refuse coordinates of samples that are others than those beside them: rows would not belong together."""
+    if known is not None and found is not None and not np.array_equal(known.values, found.values):
+        raise ValueError(f"The samples of {what} have other coordinates than those beside them: align them first.")
 
 
 def _refuse_other_counts(arrays: Mapping[str, Array], what: str) -> None:

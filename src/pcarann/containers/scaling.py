@@ -1,7 +1,7 @@
 """Parts by name as (samples, values), and outputs of several parts side by side.
 
-Outputs are divided by the spread of their part, u / s, so that none drowns in another's unit. Points that have no
-value in any sample are left out, and come back as such.
+Outputs are divided by the spread of their part and by the root of its number of points, so that none drowns in
+another's unit or size. Points that have no value in any sample are left out, and come back as such.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from pcarann.backend.arrays import Array, Place, contiguous, largest, place_of, to_host
+from pcarann.backend.arrays import Array, Place, contiguous, cuts, largest, place_of, to_host
 from pcarann.containers.parts import Part
 from pcarann.validation import check_fields
 
 __all__ = ["OutputCode", "holes_of", "kept_points", "matrix_of", "scale_of"]
 
 Values = np.ndarray[Any, np.dtype[Any]]
+_AT_ONCE = 1 << 21  # values
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +44,12 @@ class OutputCode:
     @classmethod
     def fit(cls, parts: Sequence[Part], arrays: Mapping[str, Array], place: Place) -> OutputCode:
         """Measure every part."""
-        scales = (scale_of(matrix_of(arrays[part.name], part, "y", place)) for part in parts)
-        return cls(tuple(parts), tuple(scales))
+        counts = [len(kept_points(part)) for part in parts]
+        found = [
+            scale_of(matrix_of(arrays[part.name], part, "y", place), math.sqrt(count / max(counts)))
+            for part, count in zip(parts, counts, strict=True)
+        ]
+        return cls(tuple(parts), tuple(found))
 
     def __call__(self, arrays: Mapping[str, Array], place: Place) -> Array:
         """(samples, values)"""
@@ -77,25 +82,24 @@ class OutputCode:
             yield part.name, xp.reshape(values, (values.shape[0], *part.grid))
 
 
-def scale_of(matrix: Array) -> float:
-    """The spread of (samples, values) around their mean field, as a power of two, which rounds nothing."""
+def scale_of(matrix: Array, share: float = 1.0) -> float:
+    """The spread of (samples, values) around their mean field, times a share, as a power of two: it rounds nothing."""
     xp = place_of(matrix).xp
-    unit = 2.0 ** math.frexp(largest(matrix))[1] if largest(matrix) > 0 else 1.0  # squares of huge values are none
-    scaled = matrix / unit
-    found = float(xp.sqrt(xp.mean((scaled - xp.mean(scaled, axis=0)) ** 2)))
+    most = largest(matrix)
+    unit = math.ldexp(1.0, min(math.frexp(most)[1], 1000)) if most > 0 else 1.0  # squares of huge values are none
+    total, mean = 0.0, xp.mean(matrix / unit, axis=0)
+    for rows in cuts(int(matrix.shape[0]), max(1, _AT_ONCE // int(matrix.shape[1]))):
+        total += float(xp.sum((matrix[rows, :] / unit - mean) ** 2))
+    found = share * math.sqrt(total / math.prod(matrix.shape))
     return unit * (2.0 ** round(math.log2(found)) if found > 1e-14 else 1.0)
 
 
 def holes_of(array: Array, place: Place) -> Values | None:
     """Where a (samples, *grid) array is NaN in every sample; None where that is nowhere."""
     xp = place.xp
-    values = place.put(array)
-    if values.ndim < 2 or not values.shape[0]:
+    if array.ndim < 2 or not array.shape[0] or not bool(xp.any(xp.isnan(place.put(array[:1, ...])))):
         return None
-    missing = xp.isnan(values[0, ...])
-    if not bool(xp.any(missing)):
-        return None
-    missing = xp.all(xp.isnan(values), axis=0)
+    missing = xp.all(xp.isnan(place.put(array)), axis=0)
     if not bool(xp.any(missing)) or bool(xp.all(missing)):
         return None
     return np.asarray(to_host(missing), dtype=bool)

@@ -7,6 +7,7 @@ that has one; what is predicted there is left out again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,9 +20,10 @@ from pcarann.containers.parts import Part
 from pcarann.containers.scaling import matrix_of, scale_of
 from pcarann.mesh.mesh import Mesh
 
-__all__ = ["InputStack", "OutputStack"]
+__all__ = ["InputStack", "OutputStack", "space_of"]
 
 Values = np.ndarray[Any, np.dtype[Any]]
+_FEWEST = 8  # points of an axis of space
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +60,9 @@ class InputStack:
     def counts(self) -> list[int]:
         """Components of each part"""
         nodes = 1 if self.mesh is None else self.mesh.nodes
-        sizes = [int(np.prod(part.grid)) for part in self.parts]
+        sizes = [math.prod(part.grid) for part in self.parts]
         return [
-            size if table else size // nodes if self.mesh is not None else int(np.prod(part.grid[: -len(self.space)]))
+            size if table else size // nodes if self.mesh is not None else math.prod(part.grid[: -len(self.space)])
             for part, table, size in zip(self.parts, self.tables, sizes, strict=True)
         ]
 
@@ -96,8 +98,8 @@ class OutputStack:
     @classmethod
     def fit(cls, parts: Sequence[Part], arrays: Mapping[str, Array], place: Place, mesh: Mesh | None) -> OutputStack:
         """Measure every part; parts on different grids are refused."""
-        if mesh is None and len({part.grid for part in parts}) > 1:
-            said = ", ".join(f"{part.name} {part.grid}" for part in parts)
+        if mesh is None and (len({space_of(part.grid) for part in parts}) > 1 or not space_of(parts[0].grid)):
+            said = ", ".join(f"{part.name or 'y'} {part.grid}" for part in parts)
             raise ValueError(f"Stages need outputs on one grid, found {said}: use PCARaNN.")
         if mesh is not None:
             for part in parts:
@@ -108,7 +110,7 @@ class OutputStack:
     @property
     def space(self) -> tuple[int, ...]:
         """The shape that components share"""
-        return (self.mesh.nodes,) if self.mesh is not None else self.parts[0].grid
+        return (self.mesh.nodes,) if self.mesh is not None else space_of(self.parts[0].grid)
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -118,7 +120,7 @@ class OutputStack:
     @property
     def counts(self) -> list[int]:
         """Components of each part"""
-        return [int(np.prod(part.grid)) // self.mesh.nodes if self.mesh is not None else 1 for part in self.parts]
+        return [math.prod(part.grid) // math.prod(self.space) for part in self.parts]
 
     @property
     def alone(self) -> bool:
@@ -133,7 +135,7 @@ class OutputStack:
             if self.mesh is not None:
                 found.append(_nodes_last(matrix, part, self.mesh))
             else:
-                found.append(place.xp.reshape(matrix, (matrix.shape[0], 1, *part.grid)))
+                found.append(place.xp.reshape(matrix, (matrix.shape[0], -1, *self.space)))
         whole = place.xp.concat(found, axis=1)
         return whole[:, 0, ...] if self.alone else whole
 
@@ -157,6 +159,18 @@ class OutputStack:
             yield part.name, values
 
 
+def space_of(grid: tuple[int, ...]) -> tuple[int, ...]:
+    """The last axes of a grid that are space: those of 8 points or more; what stands before them counts components.
+
+    >>> space_of((3, 32, 32)), space_of((32,)), space_of((32, 2))
+    ((32, 32), (32,), ())
+    """
+    first = len(grid)
+    while first and grid[first - 1] >= _FEWEST:
+        first -= 1
+    return grid[first:]
+
+
 def _is_table(part: Part, array: Array, outputs: OutputStack, place: Place) -> bool:
     """Whether it is a number or a table; or a refusal where it is a field that cannot come onto the outputs' grid."""
     grid, space = part.grid, outputs.space
@@ -170,7 +184,7 @@ def _is_table(part: Part, array: Array, outputs: OutputStack, place: Place) -> b
         return False
     if is_table(part, matrix_of(array, part, "X", place)):
         return True
-    if outputs.mesh is None and len(grid) == len(space) and min(grid) > 1:
+    if outputs.mesh is None and len(space_of(grid)) == len(space):
         return False
     where = f"the mesh's {space[0]} nodes" if outputs.mesh is not None else f"the outputs' grid {space}"
     raise ValueError(f"X[{part.name!r}] has the grid {grid}, which cannot be brought onto {where}: use PCARaNN.")
@@ -220,6 +234,8 @@ def _nearest_nodes(part: Part, mesh: Mesh) -> Values:
     holes = np.moveaxis(part.holes, axis, 0).reshape(mesh.nodes, -1)
     for component in range(holes.shape[1]):
         there = np.flatnonzero(~holes[:, component])
+        if not len(there):
+            raise ValueError(f"Component {component} of {part.name or 'y'} has no value at any node.")
         nearest = there[KDTree(mesh.points[there]).query(mesh.points)[1]]
         numbers[:, component] = numbers[nearest, component]
     shape = (mesh.nodes, *(n for i, n in enumerate(part.grid) if i != axis))

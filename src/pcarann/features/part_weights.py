@@ -40,28 +40,32 @@ _LEAST = 1e-3  # of the largest weight, so that no part is lost for good
 Values = np.ndarray[Any, np.dtype[np.float64]]
 
 
-def part_weights(x: Array, y: Array, *, sizes: Sequence[int]) -> Array:
-    """Return weights of the latents, (latent,), one for each part of so many, the largest 1 over its part's spread."""
+def part_weights(x: Array, y: Array, *, sizes: Sequence[int]) -> tuple[Array, float]:
+    """Return weights of the latents, (latent,), one for each part of so many, and −L/N, how unlikely the outputs are.
+
+    The largest weight is 1 over its part's spread.
+    """
     place = place_of(x)
     xp, parts = place.xp, latent_parts(sizes)
     units = [math.sqrt(float(xp.sum(xp.mean(x[:, part] ** 2, axis=0)))) or 1.0 for part in parts]
-    weights = np.ones(len(parts))
-    if len(parts) > 1:
-        rows = spread(int(x.shape[0]), _ROWS)
-        some, targets = to_host(taken(x, rows)), to_host(taken(y, rows))
-        with single_threaded(Place(np, None)):
-            weights = _likeliest([some[:, part] / unit for part, unit in zip(parts, units, strict=True)], targets)
+    rows = spread(int(x.shape[0]), _ROWS)
+    some, targets = to_host(taken(x, rows)), to_host(taken(y, rows))
+    with single_threaded(Place(np, None)):
+        weights, value = _likeliest([some[:, part] / unit for part, unit in zip(parts, units, strict=True)], targets)
     found = place.zeros(int(x.shape[1]))
     for part, unit, weight in zip(parts, units, weights, strict=True):
         found[part] = float(weight) / unit
-    return found
+    return found, value
 
 
-def _likeliest(parts: Sequence[Values], y: Values) -> Values:
-    """The weight of each of (samples, latent) parts, the largest 1."""
+def _likeliest(parts: Sequence[Values], y: Values) -> tuple[Values, float]:
+    """The weight of each of (samples, latent) parts, the largest 1; and −L/N."""
     squared = np.stack([_squared_distances(part) for part in parts])
     y = y - y.mean(axis=0)
-    y = y / (np.sqrt(np.mean(y**2)) or 1.0)
+    size = float(np.sqrt(np.mean(y**2)))
+    if not size > 0:
+        return np.ones(len(parts)), 0.0
+    y = y / size
     beginnings = [np.array([*[math.log(w)] * len(parts), math.log(1e-4)]) for w in _STARTS]
     start = min(beginnings, key=lambda logarithms: _unlikelihood(logarithms, squared, y)[0])
     bounds = [_BOUNDS] * len(parts) + [_RIDGES]
@@ -70,7 +74,7 @@ def _likeliest(parts: Sequence[Values], y: Values) -> Values:
     )
     logarithms = found.x[:-1] - found.x[:-1].max()
     rounded: Values = 2.0 ** (np.round(4 * logarithms / math.log(2)) / 4)
-    return np.maximum(rounded, _LEAST)
+    return np.maximum(rounded, _LEAST), float(found.fun)
 
 
 def _unlikelihood(logarithms: Values, squared: Values, y: Values) -> tuple[float, Values]:

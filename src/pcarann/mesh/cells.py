@@ -99,8 +99,7 @@ def _block(name: str, cells: Any, points: Matrix) -> Block:
             f"{len(bad)} cell(s) of kind {name!r} have corners that are none of the {len(points)} points, the first is "
             f"cell {bad[0]} with {found[bad[0]].tolist()}."
         )
-    index: Index = np.ascontiguousarray(found, dtype=np.int64)
-    index = index.copy() if index is cells else index
+    index: Index = np.array(found, dtype=np.int64, order="C")
     index.flags.writeable = False
     return Block(element, index)
 

@@ -14,6 +14,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from pcarann.problems.formats import Arrays, Stored
 from pcarann.problems.formats.mesh import MESH_ENDINGS, is_mesh_source, mesh_files, open_meshes
 from pcarann.problems.selection import DataFileError, nonfinite, parse_key, select
@@ -190,16 +192,22 @@ def _fields(wanted: dict[Place, tuple[Path, str]], samples: slice | None, stride
 
 
 def _part(arrays: Arrays, key: str, path: Path, samples: slice | None, stride: Any) -> Any:
-    """Return the part of one array that is wanted, all of it finite numbers."""
+    """Return the part of one array that is wanted, all of it finite numbers but for points that no sample has."""
     name, index = parse_key(key, arrays, str(path))
     stored = arrays[name]()
     _refuse_non_numbers(stored)
     fields = stored.read(select(stored.shape, index, samples, stride, stored.where))
     if fields.dtype.kind not in "fiub":
         raise DataFileError(f"{stored.where} must hold real numbers, found {fields.dtype}.")
-    if complaint := nonfinite(fields):
+    if (complaint := nonfinite(fields)) and not _has_holes(fields):
         raise DataFileError(f"{stored.where}: {complaint}.")
     return fields
+
+
+def _has_holes(fields: Any) -> bool:
+    """Whether all that is not finite is NaN in every sample: points that are not there."""
+    missing = np.isnan(fields)
+    return fields.ndim > 1 and bool(np.isfinite(fields[:, ~missing.all(axis=0)]).all())
 
 
 def _npy_outputs(path: Path, outputs: str | None) -> tuple[Path, str | None]:

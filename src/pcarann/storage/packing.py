@@ -87,7 +87,7 @@ def _code(i: int, part: Part, said: Document, tensors: Tensors, place: Place) ->
     values = math.prod(part.grid) - (0 if part.holes is None else int(part.holes.sum()))
     latents = values if modes is None else len(modes)
     shapes = {"mean": (values,), "modes": (latents, values), "quadrature": (values,), "factor": (latents,)}
-    if mean is None or factor is None or float(said["unit"]) <= 0:
+    if mean is None or factor is None or not 0 < float(said["unit"]) < math.inf or not _sound(said["far"]):
         raise ValueError(f"its input {part.name!r} is not complete")
     for name, array in arrays.items():
         if array is not None and (array.shape != shapes[name] or not np.isfinite(array).all()):
@@ -102,6 +102,10 @@ def _code(i: int, part: Part, said: Document, tensors: Tensors, place: Place) ->
         place.put(factor),
         far,
     )
+
+
+def _sound(far: Any) -> bool:
+    return far is None or 0 <= float(far) < math.inf
 
 
 def _described_side(side: Side, name: str, tensors: Tensors) -> Document:
@@ -124,8 +128,11 @@ def _side(document: Document, name: str, tensors: Tensors) -> Side:
         label = None if said["label"] is None else _label(said["label"], prefix, tensors)
         mask = None if holes is None else holes.astype(bool)
         parts.append(Part(str(said["name"]), grid, tuple(map(str, said["columns"])), label, mask))
-    if not parts:
-        raise ValueError("it has no parts")
+    names = [part.name for part in parts]
+    if not parts or len(set(names)) < len(names) or (document["single"] and len(parts) > 1):
+        raise ValueError("its parts are none, or have one name")
+    if any(part.label is not None and len(part.label.dims) != len(part.grid) for part in parts):
+        raise ValueError("its labels do not fit its grids")
     return Side(tuple(parts), bool(document["single"]), str(document["samples"]))
 
 
@@ -134,15 +141,25 @@ def _described_label(label: Label, prefix: str, tensors: Tensors) -> Document:
     for j, (name, (dims, values)) in enumerate(label.coords.items()):
         coords[name] = {"dims": list(dims), "kind": values.dtype.kind}
         if values.dtype.kind in "fiub":
-            tensors[f"{prefix}.coords.{j}"] = np.ascontiguousarray(values)
+            tensors[f"{prefix}.coords.{j}"] = np.array(values, order="C")
         else:
             coords[name] |= {
                 "dtype": str(values.dtype),
                 "values": values.astype(str).reshape(-1).tolist(),
                 "shape": list(values.shape),
             }
-    attrs = {str(key): value for key, value in label.attrs.items() if isinstance(value, str | int | float | bool)}
+    told = {
+        str(key): value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+        for key, value in label.attrs.items()
+    }
+    attrs = {key: value for key, value in told.items() if _is_plain(value)}
     return {"name": label.name, "dims": [str(dim) for dim in label.dims], "coords": coords, "attrs": attrs}
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(_is_plain(part) for part in value)
+    return isinstance(value, str | int | float | bool)
 
 
 def _label(document: Document, prefix: str, tensors: Tensors) -> Label:
