@@ -118,6 +118,14 @@ class Contest:
             self.verdict.error, self.verdict.reason = report.error, "no stages were fitted to all samples"
             return latent
         choice, model = stages
+        if report.error == math.inf:  # no time was left to judge one: a plain kernel takes next to none
+            kernel = PCARaNN(KEPT_ENERGY, regressor="kernel", **self.fixed | packed_options(self.latent))
+            if (error := self._kernel(self.inner, self.held)) < _own_error(model):
+                self.verdict.error = error
+                self.verdict.reason = (
+                    f"a plain kernel has {error:.3g}, stages {_own_error(model):.3g}; no time for others"
+                )
+                return kernel
         if not self._wins(choice, _own_error(model), report):
             return latent
         self.judge.start_seconds = _seconds_of(report)

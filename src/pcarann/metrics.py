@@ -3,6 +3,8 @@
 relative L²   ‖û − u‖ / ‖u‖ for each sample; the paper reports its mean
 coverage      share of grid values that lie inside their interval
 width         mean length of the intervals
+
+Points that are NaN in every sample are not there, and do not count.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ def relative_l2(prediction: Array, truth: Array, *, per_sample: bool = False) ->
     0.4
     """
     place = place_of(prediction)
-    found, wanted = _matching(place.put(prediction), place.put(truth), "prediction", "truth")
+    found, wanted = _there(*_matching(place.put(prediction), place.put(truth), "prediction", "truth"))
     xp = place.xp
     missed = xp.linalg.vector_norm(xp.reshape(found - wanted, (found.shape[0], -1)), axis=1)
     size = xp.linalg.vector_norm(xp.reshape(wanted, (found.shape[0], -1)), axis=1)
@@ -41,7 +43,8 @@ def coverage(lower: Array, upper: Array, truth: Array) -> float:
     """
     place = place_of(lower)
     low, high = _matching(place.put(lower), place.put(upper), "lower", "upper")
-    low, wanted = _matching(low, place.put(truth), "lower", "truth")
+    wanted = _matching(low, place.put(truth), "lower", "truth")[1]
+    (low, _), (high, wanted) = _there(low, wanted), _there(high, wanted)
     inside = (low <= wanted) & (wanted <= high)
     return float(place.xp.mean(place.xp.astype(inside, place.xp.float64)))
 
@@ -53,8 +56,20 @@ def mean_width(lower: Array, upper: Array) -> float:
     2.0
     """
     place = place_of(lower)
-    low, high = _matching(place.put(lower), place.put(upper), "lower", "upper")
+    low, high = _there(*_matching(place.put(lower), place.put(upper), "lower", "upper"))
     return float(to_host(place.xp.mean(high - low)))
+
+
+def _there(found: Array, wanted: Array) -> tuple[Array, Array]:
+    """Both without the points at which the second is NaN in every sample: they are not there."""
+    xp = place_of(wanted).xp
+    if wanted.ndim < 2 or not bool(xp.any(xp.isnan(wanted[0, ...]))):
+        return found, wanted
+    missing = xp.reshape(xp.all(xp.isnan(wanted), axis=0), (-1,))
+    if bool(xp.all(missing)):
+        return found, wanted
+    first, second = (xp.reshape(part, (part.shape[0], -1))[:, ~missing] for part in (found, wanted))
+    return first, second
 
 
 def _matching(first: Array, second: Array, first_name: str, second_name: str) -> tuple[Array, Array]:

@@ -96,9 +96,28 @@ def test_a_mesh_file_that_is_no_prediction_is_replaced_by_force_alone(runs):
 
 def test_a_mesh_is_needed_to_write_one(runs):
     run("fit", "runs", *FIT, "-o", "model")
-    np.savez("plain.npz", inputs=fields()["k"])
-    said = run("predict", "model", "plain.npz", "-o", "out.vtu", code=2).stderr
+    np.savez("plain.npz", inputs=fields()["k"], outputs=fields()["T"])
+    run("predict", "model", "plain.npz", "-o", "out.vtu")  # the model knows the mesh that it was fitted on
+    run("fit", "plain.npz", "--members", "1", "-o", "elsewhere")
+    said = run("predict", "elsewhere", "plain.npz", "-o", "again.vtu", code=2).stderr
     assert "-o can end in .vtu only where DATA, or those of the fit, are on a mesh." in said
+    run("fit", "plain.npz", "--members", "1", "--mesh", "runs/run_0001.vtu", "-o", "elsewhere")
+    run("predict", "elsewhere", "plain.npz", "-o", "again.vtu")
+
+
+def test_outputs_are_named_as_in_the_fit(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    a, p = rng.standard_normal((40, 1)) * np.linspace(0, 1, 12), rng.uniform(size=40)
+    np.savez("data.npz", a=a, p=p, u=a * p[:, None], v=p)
+    named = ("--inputs", "a=a", "--inputs", "p=p")
+    run("fit", "data.npz", *named, "--outputs", "u=u", "--outputs", "v=v", "--regressor", "kernel", "-o", "model")
+    run("adapt", "model", "data.npz", *named, "--outputs", "u=u", "--outputs", "v=v")
+    said = run("evaluate", "model", "data.npz", *named, "--outputs", "u", code=2).stderr
+    assert "The outputs of the model are u, v, those given are one without a name" in said
+    assert run("predict", "model", "data.npz", *named, "-o", "mean.npy", code=2).stderr
+    run("predict", "model", "data.npz", *named, "-o", "all.npz")
+    assert set(np.load("all.npz")) == {"u.mean", "v.mean"}
 
 
 def test_describe_lists_point_data_of_a_folder_a_pattern_and_a_file(runs):

@@ -163,7 +163,7 @@ def packed(
     refuse_other_samples(given.sample_coords.get(given.samples), truth.sample_coords.get(truth.samples), "y")
     place = place_of(given.first, device).computing
     inputs, outputs = (side.with_holes(_holes(found, place)) for side, found in ((inputs, given), (outputs, truth)))
-    if mesh is not None:
+    if mesh is not None and (in_space or not any(mesh.nodes in part.grid for part in outputs.parts)):
         for part in outputs.parts:
             mesh.node_axis(part.grid)
     weights = [{part.name: quadrature_of(part, mesh) for part in side.parts} for side in (inputs, outputs)]

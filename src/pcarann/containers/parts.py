@@ -160,6 +160,8 @@ class Side:
                 )
             if label is not None and part.label is not None:
                 part.label.refuse_other(label, said)
+            if {tuple(array.shape[1:]), part.grid} == {(), (1,)}:
+                array = array.reshape(-1, *part.grid)
             if tuple(array.shape[1:]) != part.grid:
                 raise ValueError(f"{said} has samples of shape {tuple(array.shape[1:])}, expected {part.grid}.")
             arrays[part.name] = array

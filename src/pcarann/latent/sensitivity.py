@@ -88,7 +88,12 @@ class Sensitivity:
             axes = figure.subplots(1, panels)
             axes[0].plot(self.weights, ".", color=BLUE)
             axes[0].set(title="a  weight of each latent", xlabel="latent", ylim=(0, 1.05))
-            _draw_map(axes[1], self.map, self.channels is not None, place)
+            if self.parts is None:
+                _draw_map(axes[1], self.map, self.channels is not None, place)
+            else:
+                axes[1].barh(list(self.parts), list(self.parts.values()), color=BLUE)
+                axes[1].invert_yaxis()
+                axes[1].set(title="b  share of each part", xlim=(0, 1.05))
             if self.channels is not None:
                 axes[2].bar(range(len(self.channels)), self.channels, color=BLUE)
                 axes[2].xaxis.get_major_locator().set_params(integer=True)
