@@ -5,6 +5,7 @@ python examples/block.py --count 300 && python examples/surrogate.py block.npz t
 """
 
 import sys
+from itertools import pairwise
 
 import numpy as np
 
@@ -19,7 +20,7 @@ inputs = {key.removeprefix("input_"): data[key] for key in data.files if key.sta
 outputs = data[f"output_{wanted}"]
 ends = np.cumsum([0, *(np.array([0.7, 0.15]) * len(outputs)).astype(int), 10**9])
 train, calibration, test = (
-    ({name: part[a:b] for name, part in inputs.items()}, outputs[a:b]) for a, b in zip(ends[:-1], ends[1:], strict=True)
+    ({name: part[a:b] for name, part in inputs.items()}, outputs[a:b]) for a, b in pairwise(ends)
 )
 model = pcarann.auto(*train, mesh=mesh, budget=60).calibrate(*calibration)
 print(model.auto_report_)
