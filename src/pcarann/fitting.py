@@ -10,6 +10,7 @@ alone; they stay when the scales are chosen, and the readouts are then fitted to
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -85,6 +86,8 @@ class Samples:
     """So many samples in a row belong together, as the snapshots of a trajectory do"""
     numbers: tuple[int, ...] | None = None
     """Columns that novelty looks at one by one; None for all"""
+    parts: Mapping[str, slice] | None = None
+    """Values of each output by name, where there are several"""
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,7 @@ def train(settings: Settings, samples: Samples, tick: Tick) -> Fitted:
         tick=tick,
     )
     clock.lap("members")
-    report = _report(members[0].report, residuals, samples.outputs, rows, encoded.pcas[1])
+    report = _report(members[0].report, residuals, samples, rows, encoded.pcas[1])
     folds = _left_out_folds(encoded)
     pca = encoded.pcas[0]
     view = view_of(pca, encoded.channels, folds, samples.names, samples.inputs, samples.numbers)
@@ -281,11 +284,11 @@ def _left_out_folds(encoded: _Encoded) -> list[list[LeftOut]]:
 
 
 def _report(
-    readout: ReadoutReport, residuals: dict[int, Array], outputs: Array, rows: TrainingRows, pca: PCA
+    readout: ReadoutReport, residuals: dict[int, Array], samples: Samples, rows: TrainingRows, pca: PCA
 ) -> FitReport | None:
     if not residuals:
         return None
     judged = sorted(residuals)
-    missed = place_of(outputs).xp.stack([residuals[row] for row in judged])
-    truth = taken(outputs, [rows.order.samples[row] for row in judged])
-    return FitReport.of(missed, truth, taken(rows.y, judged), pca, readout)
+    missed = place_of(rows.y).xp.stack([residuals[row] for row in judged])
+    truth = taken(samples.outputs, [rows.order.samples[row] for row in judged])
+    return FitReport.of(missed, truth, taken(rows.y, judged), pca, readout, samples.parts)

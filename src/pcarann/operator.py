@@ -18,8 +18,9 @@ from pcarann.attributes import FittedAttributes
 from pcarann.backend.arrays import Array, place_of
 from pcarann.backend.locking import writing
 from pcarann.backend.progress import progress
-from pcarann.containers.elsewhere import AtPoints
+from pcarann.containers.elsewhere import AtPoints, OfParts
 from pcarann.containers.packing import packed
+from pcarann.containers.scaling import OutputCode
 from pcarann.features.column_units import strangers
 from pcarann.fitted import Fitted, Look
 from pcarann.fitting import Samples, checked_pairs, train
@@ -166,12 +167,14 @@ class PCARaNN(FittedAttributes, Surrogate):
             if pair.packing is None and len(grids[0]) == 1:
                 _hint_at_strangers(inputs)
             names = pair.names or column_names(X, grids[0])
-            samples = Samples(inputs, outputs, grids, units, smoothing, names, together, pair.numbers)
+            samples = Samples(inputs, outputs, grids, units, smoothing, names, together, pair.numbers, pair.parts)
             with progress(self.verbose) as tick:
                 self._fitted = fitted = replace(train(settings, samples, tick), packing=pair.packing)
             self.__dict__.pop("auto_report_", None)
         if fitted.report is not None and fitted.report.useless and fitted.samples >= _FEWEST_TO_CHOOSE:
             warn_user(str(fitted.report))
+        elif fitted.report is not None and (poor := fitted.report.poor):
+            warn_user(f"{', '.join(poor)}: no better than the mean field, although other outputs are. {fitted.report}")
         return self
 
     @classmethod
@@ -254,10 +257,15 @@ class PCARaNN(FittedAttributes, Surrogate):
         packing, mesh = fitted.packing, self.mesh_
         if packing is not None:
             packing.refuse_to_move(inputs is not None)
-        if mesh is not None:
+        code = None if packing is None else packing.output_code
+        if isinstance(code, OutputCode):
+            target, code, mesh = OfParts.each(code, target, mesh)
+        elif mesh is not None:
             target, mesh = AtPoints.within(mesh, fitted.output_grid, target)
         moved = fitted.on(target, inputs, self.symmetry)
-        if packing is not None:
+        if packing is not None and isinstance(code, OutputCode):
+            packing = packing.moved(code, mesh)
+        elif packing is not None:
             points = isinstance(target, AtPoints) or len(np.shape(target)) > 1
             packing = packing.on(tuple(moved.ensemble.input_pca.grid), moved.output_grid, mesh, points)
         found = copy(self)

@@ -49,10 +49,29 @@ def test_labelled_fields_keep_what_is_known_on_another_grid():
     assert np.allclose(moved[:, ::2], model.predict(given), rtol=0, atol=1e-6)
 
 
-def test_parts_and_stages_on_a_mesh_stay_where_they_are():
-    several = PCARaNN(**SMALL).fit({"a": A, "b": FIELDS}, {"u": FIELDS, "v": A})
-    with pytest.raises(ValueError, match="Outputs of several parts, or with points without values, stay on their own"):
-        several.on((70,))
+def test_several_outputs_go_together_and_numbers_stay(tmp_path):
+    outputs = {"u": FIELDS, "v": np.stack([FIELDS, 2 * FIELDS], -1), "n": A[:, 0]}
+    model = PCARaNN(**SMALL, fields=Fields(mesh=MESH)).fit(A, outputs).calibrate(A, outputs)
+    moved = model.on(POINTS)
+    at, before, found = MESH.interpolation(POINTS), model.predict(A), moved.predict(A)
+    assert np.allclose(found["u"], at(before["u"]), rtol=0, atol=1e-9)
+    assert np.allclose(found["v"][..., 1], at(before["v"][..., 1]), rtol=0, atol=1e-9)
+    assert np.allclose(found["n"], before["n"], rtol=0, atol=1e-9)
+    assert moved.predict_interval(A).upper["v"].shape == (40, 11, 2)
+    moved.save(tmp_path / "model")
+    assert np.array_equal(load(tmp_path / "model").predict(A)["v"], found["v"])
+    lines = PCARaNN(**SMALL).fit(A, {"u": FIELDS, "n": A[:, 0]}).on((69,)).predict(A)
+    assert lines["u"].shape == (40, 69)
+
+
+def test_what_cannot_go_elsewhere_is_refused():
+    holed = FIELDS.copy()
+    holed[:, 3] = np.nan
+    with pytest.raises(ValueError, match="Outputs with points without values stay on their own grids"):
+        PCARaNN(**SMALL, fields=Fields(mesh=MESH)).fit(A, holed).on(POINTS)
+    several = PCARaNN(**SMALL).fit({"a": A, "b": FIELDS}, FIELDS)
+    with pytest.raises(ValueError, match="Inputs of several parts, on a mesh or with points without values stay where"):
+        several.on((70,), inputs=(70,))
     stages = Staged(grid=MESH, n_features=5, n_members=1, n_stages=1).fit(FIELDS, FIELDS**2)
     with pytest.raises(ValueError, match="Stages on a mesh stay there"):
         stages.on((70,))

@@ -305,3 +305,13 @@ def test_a_model_of_auto_can_be_fitted_again():
     found = PCARaNN.auto(*TRAIN, budget=3)
     again = clone(found).fit(rows(INPUTS, 0, 60), rows(OUTPUTS, 0, 60))
     assert set(again.predict(TEST[0])) == {"u", "v"}
+
+
+def test_a_report_speaks_of_each_output():
+    noise = RNG.standard_normal((N, 3))
+    with pytest.warns(UserWarning, match="^w: no better than the mean field, although other outputs are"):
+        fitted = PCARaNN(**SMALL).fit(INPUTS, {"v": V, "w": noise})
+    parts = fitted.fit_report_.parts
+    assert parts["v"][1] > 0.9 > 0.05 > parts["w"][1]
+    assert "(v " in str(fitted.fit_report_)
+    assert PCARaNN(**SMALL).fit(FIELD, U).fit_report_.parts is None

@@ -60,8 +60,12 @@ class Packing:
         """Refuse other grids where there is more than one field."""
         if inputs and (self.input_code is not None or self.mesh is not None):
             raise ValueError("Inputs of several parts, on a mesh or with points without values stay where they are.")
-        if self.output_code is not None:
-            raise ValueError("Outputs of several parts, or with points without values, stay on their own grids.")
+        if isinstance(self.output_code, OutputStack):
+            raise ValueError("Outputs of several parts, or with points without values, stay where stages see them.")
+
+    def moved(self, code: OutputCode, mesh: Mesh | None) -> Packing:
+        """The same where several outputs are elsewhere."""
+        return replace(self, outputs=replace(self.outputs, parts=code.parts), output_code=code, mesh=mesh)
 
     def on(
         self, inputs: tuple[int, ...], outputs: tuple[int, ...], mesh: Mesh | None = None, points: bool = False
@@ -131,6 +135,12 @@ class Packed(NamedTuple):
     def is_plain(self) -> bool:
         """Whether inputs are one array as it was handed over"""
         return self.packing is None or self.packing.input_code is None
+
+    @property
+    def parts(self) -> dict[str, slice] | None:
+        """Values of each output by name, where y was made of several"""
+        code = None if self.packing is None else self.packing.output_code
+        return code.named if isinstance(code, OutputCode) and len(code.parts) > 1 else None
 
     @property
     def numbers(self) -> tuple[int, ...] | None:

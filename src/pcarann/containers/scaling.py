@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,12 @@ class OutputCode:
     def kept(self) -> tuple[Values, ...]:
         """Numbers of the points of each part that have values"""
         return tuple(kept_points(part) for part in self.parts)
+
+    @property
+    def named(self) -> dict[str, slice]:
+        """The values of each part"""
+        ends = np.cumsum([0, *(len(kept) for kept in self.kept)])
+        return {part.name: slice(int(a), int(b)) for part, (a, b) in zip(self.parts, pairwise(ends), strict=True)}
 
     @classmethod
     def fit(cls, parts: Sequence[Part], arrays: Mapping[str, Array], place: Place) -> OutputCode:

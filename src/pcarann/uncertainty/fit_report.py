@@ -14,6 +14,7 @@ ensemble is better than its members.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pcarann.backend.arrays import Array, place_of
@@ -41,9 +42,19 @@ class FitReport:
     """Of the features; None where it was not computed"""
     ridge: float
     """λ in use"""
+    parts: dict[str, list[float]] | None = None
+    """Relative error and R² of each output by name, where there are several"""
 
     @classmethod
-    def of(cls, residuals: Array, outputs: Array, y: Array, pca: PCA, readout: ReadoutReport) -> FitReport:
+    def of(
+        cls,
+        residuals: Array,
+        outputs: Array,
+        y: Array,
+        pca: PCA,
+        readout: ReadoutReport,
+        parts: Mapping[str, slice] | None = None,
+    ) -> FitReport:
         """Judge residuals of latents, (samples, latent), of outputs (samples, values) with true latents y."""
         xp = place_of(y).xp
         outside = pca.residual(outputs, y) ** 2
@@ -53,15 +64,24 @@ class FitReport:
         errors = xp.sqrt(missed / xp.where(sizes > 0, sizes, 1.0))
         varies = centred > _ROUNDING * float(xp.sum(sizes))
         r2 = 1 - float(xp.sum(missed)) / centred if varies else 1.0
-        return cls(float(xp.mean(errors)), r2, int(y.shape[0]), readout.solver, readout.rank, readout.ridge)
+        named = None if not parts else {name: _judged(residuals, outputs, y, pca, at) for name, at in parts.items()}
+        return cls(float(xp.mean(errors)), r2, int(y.shape[0]), readout.solver, readout.rank, readout.ridge, named)
 
     @property
     def useless(self) -> bool:
         """Whether the mean field would predict about as well."""
         return not self.r2 > _NOTHING
 
+    @property
+    def poor(self) -> list[str]:
+        """Outputs for which the mean field would do about as well, although the whole is predicted"""
+        return [name for name, (_, r2) in (self.parts or {}).items() if not r2 > _NOTHING and not self.useless]
+
     def __str__(self) -> str:
         found = f"relative error {self.relative_error:.3g}, R² {_decimals(self.r2)} on {self.samples} samples left out"
+        if self.parts:
+            told = (f"{name} {error:.3g}, R² {_decimals(r2)}" for name, (error, r2) in self.parts.items())
+            found += f" ({'; '.join(told)})"
         if not self.useless:
             return f"{found}: {math.floor(1e4 * self.r2) / 100:.4g} % of the variance is predicted."
         better = "hardly" if self.r2 > 0 else "no"
@@ -69,6 +89,19 @@ class FitReport:
             f"{found}: the model is {better} better than the mean field. Do the inputs hold all that the outputs need? "
             "More samples, ridge='gcv' or PCARaNN.auto may help."
         )
+
+
+def _judged(residuals: Array, outputs: Array, y: Array, pca: PCA, at: slice) -> list[float]:
+    """Relative error and R² of some of the values; what modes miss and what latents miss are taken as unrelated."""
+    xp = place_of(y).xp
+    held = y @ pca.modes[:, at]
+    outside = outputs[:, at] - pca.mean[at] - held
+    missed = xp.sum((residuals @ pca.modes[:, at]) ** 2 + outside**2, axis=1)
+    sizes = xp.sum(outputs[:, at] ** 2, axis=1)
+    centred = float(xp.sum((outputs[:, at] - pca.mean[at]) ** 2))
+    error = float(xp.mean(xp.sqrt(missed / xp.where(sizes > 0, sizes, 1.0))))
+    varies = centred > _ROUNDING * float(xp.sum(sizes))
+    return [error, 1 - float(xp.sum(missed)) / centred if varies else 1.0]
 
 
 def _decimals(r2: float) -> str:
