@@ -32,7 +32,7 @@ from pcarann.storage.formats import Document, Tensors
 from pcarann.surrogate import Surrogate, checked_outputs
 from pcarann.symmetry.generators import Symmetry
 from pcarann.uncertainty.bands import Block
-from pcarann.uncertainty.conformal import Calibration
+from pcarann.uncertainty.conformal import Calibration, PartsCalibration
 from pcarann.uncertainty.novelty import Novelty
 from pcarann.validation import (
     check_count,
@@ -265,6 +265,8 @@ class PCARaNN(FittedAttributes, Surrogate):
         moved = fitted.on(target, inputs, self.symmetry)
         if packing is not None and isinstance(code, OutputCode):
             packing = packing.moved(code, mesh)
+            if isinstance(moved.calibration, PartsCalibration):
+                moved = replace(moved, calibration=replace(moved.calibration, sizes=code.sizes))
         elif packing is not None:
             points = isinstance(target, AtPoints) or len(np.shape(target)) > 1
             packing = packing.on(tuple(moved.ensemble.input_pca.grid), moved.output_grid, mesh, points)

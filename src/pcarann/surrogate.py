@@ -25,7 +25,7 @@ from pcarann.mesh.mesh import Mesh
 from pcarann.options import with_option
 from pcarann.storage.container import write
 from pcarann.uncertainty.bands import Band, Block, Spread, band, gathered, scores_of
-from pcarann.uncertainty.conformal import Calibration, Method, check_level
+from pcarann.uncertainty.conformal import Calibration, Method, PartsCalibration, check_level
 from pcarann.validation import check_fields, check_pair_lengths, required
 
 __all__ = ["State", "Surrogate", "checked_outputs", "variance_weighted_r2"]
@@ -122,7 +122,11 @@ class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         with writing(self):
             fitted = self._require_fitted()
             _refuse_unaligned(X, y, fitted)
-            self._calibrated(Calibration.of(*self._scores(self._opened(X, fitted)[0], y, fitted)), fitted.state)
+            scores, floor = self._scores(self._opened(X, fitted)[0], y, fitted)
+            sizes = () if fitted.packing is None else fitted.packing.output_sizes
+            several = len(sizes) > 1
+            found = PartsCalibration.of_parts(scores, floor, sizes) if several else Calibration.of(scores, floor)
+            self._calibrated(found, fitted.state)
         return self
 
     def predict_interval(self, X: Any, alpha: float = 0.05, method: Method = "sample") -> Any:

@@ -315,3 +315,21 @@ def test_a_report_speaks_of_each_output():
     assert parts["v"][1] > 0.9 > 0.05 > parts["w"][1]
     assert "(v " in str(fitted.fit_report_)
     assert PCARaNN(**SMALL).fit(FIELD, U).fit_report_.parts is None
+
+
+def test_intervals_hold_for_a_number_beside_a_field(tmp_path):
+    rng = np.random.default_rng(5)
+    wide, count = np.linspace(0, 1, 400), 400
+    field = sum(rng.standard_normal((count, 1)) * np.cos(np.pi * k * wide) / (1 + k) for k in range(6))
+    number = rng.uniform(-1, 1, count)
+    given = {"f": field, "p": number}
+    truth = {"u": np.tanh(field), "q": np.sin(3 * number) + 0.3 * rng.standard_normal(count)}
+    model = PCARaNN(**SMALL).fit(rows(given, 0, 150), rows(truth, 0, 150))
+    model.calibrate(rows(given, 150, 250), rows(truth, 150, 250))
+    band = model.predict_interval(rows(given, 250, 400), 0.1)
+    for name in ("u", "q"):
+        inside = (band.lower[name] <= truth[name][250:]) & (truth[name][250:] <= band.upper[name])
+        assert 0.8 < inside.mean() <= 1
+    model.save(tmp_path / "model")
+    again = load(tmp_path / "model").predict_interval(rows(given, 250, 400), 0.1)
+    assert np.array_equal(again.upper["q"], band.upper["q"])

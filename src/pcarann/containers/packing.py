@@ -45,6 +45,11 @@ class Packing:
     mesh: Mesh | None = None
 
     @property
+    def output_sizes(self) -> tuple[int, ...]:
+        """Values of each output, side by side"""
+        return () if self.output_code is None else self.output_code.sizes
+
+    @property
     def shown(self) -> tuple[tuple[float, float], ...]:
         """Offset and factor by which latents of inputs are read in the user's units, where they were made of parts"""
         return self.input_code.shown if isinstance(self.input_code, InputCode) else ()

@@ -43,6 +43,11 @@ class OutputCode:
         return tuple(kept_points(part) for part in self.parts)
 
     @property
+    def sizes(self) -> tuple[int, ...]:
+        """Values of each part"""
+        return tuple(len(kept) for kept in self.kept)
+
+    @property
     def named(self) -> dict[str, slice]:
         """The values of each part"""
         ends = np.cumsum([0, *(len(kept) for kept in self.kept)])

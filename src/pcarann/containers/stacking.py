@@ -123,6 +123,11 @@ class OutputStack:
         return [math.prod(part.grid) // math.prod(self.space) for part in self.parts]
 
     @property
+    def sizes(self) -> tuple[int, ...]:
+        """Values of each part"""
+        return tuple(math.prod(part.grid) for part in self.parts)
+
+    @property
     def alone(self) -> bool:
         """Whether there is one component, which needs no axis"""
         return sum(self.counts) == 1

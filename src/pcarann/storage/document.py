@@ -26,7 +26,7 @@ from pcarann.options import Options
 from pcarann.storage.formats import FACTS, FORMAT_VERSION, Document, Tensors
 from pcarann.storage.packing import described_packing
 from pcarann.symmetry.generators import Symmetry
-from pcarann.uncertainty.conformal import Calibration
+from pcarann.uncertainty.conformal import Calibration, PartsCalibration
 from pcarann.uncertainty.extrapolation import Edge
 from pcarann.uncertainty.novelty import NoveltyTest
 
@@ -72,7 +72,10 @@ def described_calibration(calibration: Calibration | None, name: str, tensors: T
     if calibration is None:
         return None
     _add(tensors, name, calibration, "scores", "largest", "ranks")
-    return {"floor": calibration.floor, "points": calibration.points}
+    found: dict[str, Any] = {"floor": calibration.floor, "points": calibration.points}
+    if isinstance(calibration, PartsCalibration):
+        found |= {"gains": list(calibration.gains), "sizes": list(calibration.sizes)}
+    return found
 
 
 def _add(tensors: Tensors, prefix: str, part: Any, *names: str) -> None:

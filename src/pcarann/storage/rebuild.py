@@ -32,7 +32,7 @@ from pcarann.storage.formats import FACTS, Document, Tensors
 from pcarann.storage.packing import rebuilt_packing
 from pcarann.symmetry.generators import Symmetry
 from pcarann.symmetry.group import Group
-from pcarann.uncertainty.conformal import Calibration
+from pcarann.uncertainty.conformal import Calibration, PartsCalibration
 from pcarann.uncertainty.extrapolation import Edge
 from pcarann.uncertainty.fit_report import FitReport
 from pcarann.uncertainty.novelty import NoveltyTest, Tails
@@ -106,7 +106,13 @@ def rebuilt_calibration(
     sound = sound and ranks.dtype.kind == "i" and (np.diff(ranks) > 0).all()
     if not sound or points not in allowed or ranks[-1] != largest.size * points or not 0 < floor < np.inf:
         raise ValueError("its calibration does not fit its outputs")
-    return Calibration(ranks.astype(np.int64), place.put(scores), points, place.put(largest), floor)
+    kept = (ranks.astype(np.int64), place.put(scores), points, place.put(largest), floor)
+    if "gains" not in described:
+        return Calibration(*kept)
+    gains, sizes = tuple(float(n) for n in described["gains"]), tuple(int(n) for n in described["sizes"])
+    if len(gains) != len(sizes) or min(sizes) < 1 or not all(0 < gain < np.inf for gain in gains):
+        raise ValueError("its calibration does not fit its outputs")
+    return PartsCalibration(*kept, gains, sizes)
 
 
 def _facts(document: Document) -> dict[str, Any]:

@@ -23,21 +23,24 @@ is μ ± √(q² max{σ, ε}² + δ²), and the score the least q for which it h
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from itertools import accumulate, pairwise
 from typing import Any, Literal, get_args
 
 import numpy as np
 
-from pcarann.backend.arrays import Array, place_of, taken
+from pcarann.backend.arrays import Array, place_of, taken, to_host
 
-__all__ = ["Calibration", "Method", "conformal_rank", "kept_ranks", "nonconformity_scores"]
+__all__ = ["Calibration", "Method", "PartsCalibration", "conformal_rank", "kept_ranks", "nonconformity_scores"]
 
 Method = Literal["sample", "pooled", "simultaneous"]
 
 # ε relative to the size of the output fields. Paper: ε = 1e-8 outright, which is large or nothing in other units.
 RELATIVE_FLOOR = 1e-8
+_HIGH = 0.9  # level of the quantile by which outputs are compared
 _KEPT_WHOLE, _KEPT_TAIL = 1 << 15, 1 << 13  # scores that are kept: all of so few; so many towards each end of more
 
 
@@ -98,6 +101,44 @@ class Calibration:
         xp = place_of(std).xp
         inside = quantile * xp.clip(std, min=self.floor)
         return inside if beyond is None else xp.hypot(inside, beyond)
+
+
+@dataclass(frozen=True)
+class PartsCalibration(Calibration):
+    """That of several outputs side by side, whose scores have units of their own.
+
+    A number beside a field is one value among thousands, and one quantile of all scores would say nothing of it. So the
+    scores of each output are divided by a high quantile of its own before they are ranked together, and its intervals
+    are wider by that factor. The factors are found from the same samples, which makes the level a little too good where
+    these are few.
+    """
+
+    gains: tuple[float, ...] = ()
+    """Of each output"""
+    sizes: tuple[int, ...] = ()
+    """Values of each"""
+
+    @classmethod
+    def of_parts(cls, scores: Array, floor: float, sizes: Sequence[int]) -> PartsCalibration:
+        """Keep what quantiles need of (samples, points) scores of outputs that have so many points."""
+        xp = place_of(scores).xp
+        ends = [0, *accumulate(sizes)]
+        parts = [scores[:, a:b] for a, b in pairwise(ends)]
+        gains = tuple(max(_high(part), np.finfo(float).tiny) for part in parts)
+        scaled = xp.concat([part / gain for part, gain in zip(parts, gains, strict=True)], axis=1)
+        whole = Calibration.of(scaled, floor)
+        return cls(whole.ranks, whole.scores, whole.points, whole.largest, floor, gains, tuple(sizes))
+
+    def factor(self, alpha: float, method: Method, values: int) -> Any:
+        """q of each value, that of all times the factor of its output."""
+        place = place_of(self.scores)
+        return super().factor(alpha, method, values) * place.put(np.repeat(self.gains, self.sizes))
+
+
+def _high(scores: Array) -> float:
+    """A high quantile of all of them, or of a million."""
+    found = to_host(scores).reshape(-1)
+    return float(np.quantile(found[:: max(1, found.size // 1_000_000)], _HIGH))
 
 
 @cache
