@@ -24,7 +24,6 @@ from pcarann.cli.options import (
     model_argument,
     number_or_pair,
     packing_facts,
-    there,
 )
 from pcarann.cli.output import busy, say, show
 from pcarann.cli.stages import stage_facts, stage_options, staged_or_none
@@ -188,8 +187,8 @@ def adapt(model: Any, a: Any, u: Any) -> tuple[str, dict[str, Any]]:
     def error() -> Any:
         found = model.predict(a)
         if isinstance(u, dict):
-            return {name: relative_l2(*there(found[name], truth)) for name, truth in u.items()}
-        return relative_l2(*there(found, u))
+            return {name: relative_l2(found[name], truth) for name, truth in u.items()}
+        return relative_l2(found, u)
 
     before = error() if matches(model, u) else None
     start = time.perf_counter()

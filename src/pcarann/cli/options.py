@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 __all__ = [
     "PROBLEMS",
@@ -26,7 +25,6 @@ __all__ = [
     "model_argument",
     "number_or_pair",
     "packing_facts",
-    "there",
 ]
 
 _NAMED = re.compile(r"(\w[\w.-]*)=(.+)")
@@ -55,13 +53,6 @@ def matches(model: Any, outputs: Any) -> bool:
         wanted, found = (", ".join(some) if some != ("",) else "one without a name" for some in (names, given))
         raise click.UsageError(f"The outputs of the model are {wanted}, those given are {found}: see --outputs.")
     return True
-
-
-def there(found: Any, truth: Any) -> tuple[Any, Any]:
-    """Fields at the points that have values in some sample, (samples, values) each."""
-    found, truth = (np.asarray(part).reshape(len(part), -1) for part in (found, truth))
-    kept = ~np.isnan(truth).all(axis=0)
-    return found[:, kept], truth[:, kept]
 
 
 def packing_facts(packing: Any) -> dict[str, Any]:

@@ -24,7 +24,6 @@ from pcarann.cli.options import (
     matches,
     mesh_of,
     model_argument,
-    there,
 )
 from pcarann.cli.output import busy, show
 from pcarann.cli.pictures import draw_samples, picture_targets
@@ -191,8 +190,6 @@ def _errors(found: Mapping[str, Any], truth: Any, alpha: float) -> dict[str, Any
     """Errors of one output, and how good its intervals are where there are some."""
     from pcarann.metrics import coverage, mean_width, relative_l2
 
-    found = {part: there(field, truth)[0] for part, field in found.items()}
-    truth = there(truth, truth)[1]
     errors = relative_l2(found["mean"], truth, per_sample=True)
     facts: dict[str, Any] = {
         "relative_l2_mean": float(np.mean(errors)),
