@@ -30,7 +30,7 @@ import plate_rivals
 from threadpoolctl import threadpool_limits
 
 import pcarann
-from pcarann import Channels, Fields, Mesh, PCARaNN, Staged
+from pcarann import Fields, Mesh, PCARaNN
 from pcarann.benchmark.machine import machine_facts
 from pcarann.files import atomic_writer
 from pcarann.metrics import coverage, mean_width, relative_l2
@@ -114,18 +114,6 @@ def ours(plate: Plate) -> Found:
     return Found(fit, _calibrated(plate, lambda inputs: inputs))
 
 
-def stages(plate: Plate) -> Found:
-    """Stages on the mesh, with half of the features and stages, and without trials."""
-    mesh = Mesh(plate.mesh.p.T, plate.mesh.t.T)
-
-    def fit() -> Any:
-        return Staged(grid=mesh, n_features=60, n_members=2, n_stages=4, channels=Channels(single=True)).fit(
-            *plate.train
-        )
-
-    return Found(fit, _calibrated(plate, lambda inputs: inputs))
-
-
 def _calibrated(plate: Plate, stacked: Callable[[Inputs], Any]) -> Callable[[Any], Any]:
     def predict(model: Any) -> tuple[Values, Values, Values]:
         model.calibrate(stacked(plate.calibration[0]), plate.calibration[1])
@@ -135,7 +123,7 @@ def _calibrated(plate: Plate, stacked: Callable[[Inputs], Any]) -> Callable[[Any
     return predict
 
 
-METHODS: dict[str, Callable[[Plate], Found]] = {method.__name__: method for method in (naive, channels, ours, stages)}
+METHODS: dict[str, Callable[[Plate], Found]] = {method.__name__: method for method in (naive, channels, ours)}
 
 
 def load(sizes: Sequence[int], level: int) -> Plate:
