@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from pcarann.backend.arrays import place_of
 from pcarann.containers import coding as module
@@ -61,11 +62,19 @@ def test_a_number_that_never_changed_is_no_division_by_zero():
     assert np.isfinite(found(arrays, HOST)[0]).all()
 
 
-def test_quadrature_belongs_to_its_part():
-    weights = np.linspace(0.5, 1.5, P)
-    found, _ = code({"f": FIELD, "n": NUMBER}, weights={"f": weights})
+@pytest.mark.parametrize("kept", [True, False])
+def test_modes_are_those_of_the_quadrature_unless_nodes_say_more(kept):
+    # Outputs are functions of the leading modes in the one inner product, which the other one mixes with the rest.
+    field = RNG.normal(size=(N, 20)) / np.arange(1, 21) ** 0.5 @ np.cos(np.pi * np.outer(np.arange(20), x))
+    weights = 10 ** RNG.uniform(-2, 0, P)
+    seen = field * np.sqrt(weights) if kept else field
+    left = np.linalg.svd(seen - seen.mean(axis=0), full_matrices=False)[0]
+    outputs = np.tanh(np.sqrt(N) * left[:, :3]) @ RNG.normal(size=(3, 10))
+    found, _ = code({"f": field, "n": NUMBER}, outputs, weights={"f": weights})
     modes = found.codes[0].modes
-    assert np.allclose((modes * weights) @ modes.T, np.eye(len(modes)), atol=1e-9)
+    by_area = np.allclose((modes * weights) @ modes.T, np.eye(len(modes)), atol=1e-9)
+    by_nodes = np.allclose(modes @ modes.T, np.eye(len(modes)), atol=1e-9)
+    assert (by_area, by_nodes) == (kept, not kept)
 
 
 def test_tables_are_told_from_fields():

@@ -153,10 +153,32 @@ class InputCode:
     def fit(
         cls, parts: Sequence[Part], arrays: Mapping[str, Array], outputs: Array, weights: Mapping[str, Any], seed: int
     ) -> InputCode:
-        """Find the PCA of every field and the weight of every part, for (samples, values) outputs."""
-        place = place_of(outputs)
+        """Find the PCA of every field and the weight of every part, for (samples, values) outputs.
+
+        Modes are those of the quadrature, or of the nodes as they are where these make the outputs likelier: a mesh is
+        often finer where more happens.
+        """
         rows = spread(int(outputs.shape[0]), _JUDGED)
         _, y = fit_pca(taken(outputs, rows), min(_LEADING, len(rows)), name="outputs", complain=_nobody)
+        found, value = cls._likeliest(parts, arrays, weights, y, rows, seed)
+        if not weights:
+            return found
+        nodes = {name: np.ones(np.shape(weight)) for name, weight in weights.items()}
+        plain, other = cls._likeliest(parts, arrays, nodes, y, rows, seed)
+        return plain if other < value - _AS_LIKELY else found
+
+    @classmethod
+    def _likeliest(
+        cls,
+        parts: Sequence[Part],
+        arrays: Mapping[str, Array],
+        weights: Mapping[str, Any],
+        y: Array,
+        rows: list[int],
+        seed: int,
+    ) -> tuple[InputCode, float]:
+        """The code for these inner products, and how unlikely latents y of some outputs still are."""
+        place = place_of(y)
         codes, reached, latents = [], [], []
         for part in parts:
             matrix = matrix_of(arrays[part.name], part, "X", place)
@@ -166,11 +188,11 @@ class InputCode:
             latents.append(taken(code(matrix), rows))
         found, value = _weighted(codes, latents, y)
         if all(modes is None for modes in reached):
-            return cls(found)
+            return cls(found), value
         fewer = [code if modes is None else code.leading(modes) for code, modes in zip(codes, reached, strict=True)]
         parts_of_them = [x[:, : int(code.factor.shape[0])] for x, code in zip(latents, fewer, strict=True)]
         simpler, other = _weighted(fewer, parts_of_them, y)
-        return cls(simpler if other < value + _AS_LIKELY else found)
+        return (cls(simpler), other) if other < value + _AS_LIKELY else (cls(found), value)
 
 
 def _weighted(codes: Sequence[PartCode], latents: Sequence[Array], y: Array) -> tuple[tuple[PartCode, ...], float]:
