@@ -80,7 +80,8 @@ class Fields(Options):
         the inputs gives the columns of a table of parameters units of their own (`pcarann.features.column_units`), and
         fields weights of 1.
     mesh : None or Mesh
-        Where the values of fields lie, which gives their quadrature: the lumped masses of the nodes.
+        Where the values of fields lie. The lumped masses of the nodes are their quadrature where none is given; the
+        inputs by name keep it only where that makes the outputs no less likely.
     """
 
     channels: bool = False

@@ -24,6 +24,7 @@ REFUSED = {
     "no cells": ((SQUARE, {"quad": np.zeros((0, 4), int)}), "at least one cell, or be None for a cloud"),
     "a lost node": ((SQUARE, [[0, 1, 2]]), "1 of 4 points belong to no cell, the first is point 3"),
     "no area": (([*SQUARE, [2, 0]], [[0, 1, 2], [0, 2, 3], [0, 1, 4]]), "1 of 3 cells.* have no size.*cell 2"),
+    "a cell again": ((SQUARE, [[0, 1, 2], [0, 2, 3], [2, 0, 1]]), "1 of 3 cells.* stand there twice.*cell 2"),
     "no volume": (([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]], [[0, 1, 2, 3]]), "'tetra' have no size"),
     "a bow tie": ((SQUARE, [[0, 2, 1, 3]]), "'quad' (are not convex|have no size).*the first is cell 0"),
     "a dart": (([[0, 0], [1, 0], [0.1, 0.1], [0, 1]], [[0, 1, 2, 3]]), "'quad' are not convex"),

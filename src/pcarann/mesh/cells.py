@@ -106,6 +106,9 @@ def _block(name: str, cells: Any, points: Matrix) -> Block:
 
 def _refuse_degenerate(block: Block, points: Matrix) -> None:
     element = block.element
+    again = np.ones(len(block.cells), dtype=bool)
+    again[np.unique(np.sort(block.cells, axis=1), axis=0, return_index=True)[1]] = False
+    _refuse(again, block, "stand there twice")
     corners = points[block.cells]
     longest = np.max([np.linalg.norm(corners - corners[:, [k]], axis=-1).max(axis=1) for k in range(element.nodes)],
                      axis=0)  # fmt: skip
