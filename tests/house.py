@@ -27,7 +27,7 @@ LAYERS = {
     "uncertainty": ("uncertainty",),
     "containers": ("containers",),
     "space": ("spatial",),
-    "a fit": ("options", "settings", "fitted", "attributes", "fitting", "recipe", "storage"),
+    "a fit": ("options", "settings", "fitted", "attributes", "fitting", "recipe", "storage", "derivatives"),
     "surrogates": (
         "surrogate",
         "operator",

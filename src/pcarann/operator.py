@@ -16,11 +16,13 @@ import numpy as np
 
 from pcarann.attributes import FittedAttributes
 from pcarann.backend.arrays import Array, place_of
+from pcarann.backend.linearized import Linearized
 from pcarann.backend.locking import writing
 from pcarann.backend.progress import progress
 from pcarann.containers.elsewhere import AtPoints, OfParts
 from pcarann.containers.packing import packed
 from pcarann.containers.scaling import OutputCode
+from pcarann.derivatives.latent_model import linearized_at
 from pcarann.features.column_units import strangers
 from pcarann.fitted import Fitted, Look
 from pcarann.fitting import Samples, checked_pairs, train
@@ -322,6 +324,9 @@ class PCARaNN(FittedAttributes, Surrogate):
     def _blocks(self, X: Array, fitted: Fitted) -> tuple[int, Iterable[Block]]:
         look = self._look(X, fitted)
         return int(look.inputs.shape[0]), fitted.blocks(look)
+
+    def _linearized(self, X: Array, fitted: Fitted) -> Linearized:
+        return linearized_at(fitted, self._look(X, fitted))
 
     def _described(self) -> tuple[Document, Tensors]:
         fitted = self.fitted_

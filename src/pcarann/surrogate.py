@@ -21,6 +21,7 @@ from pcarann.backend.arrays import Array, Place, place_of, to_host
 from pcarann.backend.locking import writing
 from pcarann.containers.packing import Packing
 from pcarann.containers.portraits import Portrait
+from pcarann.derivatives.differentiable import Differentiable
 from pcarann.mesh.mesh import Mesh
 from pcarann.options import with_option
 from pcarann.storage.container import write
@@ -69,8 +70,8 @@ class State(Protocol):
         """(samples, values) outputs in the units inside, to those that are handed out."""
 
 
-class Surrogate(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """A surrogate of fields, with intervals."""
+class Surrogate(Differentiable, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A surrogate of fields, with intervals and derivatives."""
 
     @property
     @abstractmethod

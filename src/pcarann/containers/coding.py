@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from pcarann.backend.arrays import Array, Place, place_of, taken, to_host
+from pcarann.backend.gathers import gather_adjoint
 from pcarann.backend.random import permutation, spread
 from pcarann.containers.parts import Part
 from pcarann.containers.scaling import kept_points, matrix_of, scale_of
@@ -74,6 +75,20 @@ class PartCode:
         if self.quadrature is not None:
             centred *= self.quadrature
         return (centred @ self.modes.T) * self.factor
+
+    def push(self, matrix: Array) -> Array:
+        """Changes of (samples, points) of the whole grid as those of (samples, latents)."""
+        place = place_of(matrix)
+        change = place.xp.take(matrix, place.xp.asarray(kept_points(self.part), device=place.device), axis=1)
+        change = change / self.unit if self.quadrature is None else change / self.unit * self.quadrature
+        return (change if self.modes is None else change @ self.modes.T) * self.factor
+
+    def pull(self, latents: Array) -> Array:
+        """The adjoint of `push`: 0 where there are no values."""
+        weighted = latents * self.factor
+        change = weighted if self.modes is None else weighted @ self.modes
+        change = change / self.unit if self.quadrature is None else change * self.quadrature / self.unit
+        return gather_adjoint(change, kept_points(self.part), math.prod(self.part.grid))
 
     def leading(self, modes: int) -> PartCode:
         """The same with fewer modes."""
@@ -148,6 +163,17 @@ class InputCode:
             if many := code.unlike(matrix):
                 unlike.append(f"{many} of {int(matrix.shape[0])} samples of X[{code.part.name!r}]")
         return place.xp.concat(found, axis=1), unlike
+
+    def push(self, rows: Array) -> Array:
+        """Changes of all points of all parts side by side, as those of (samples, latents)."""
+        ends = np.cumsum([0, *(math.prod(code.part.grid) for code in self.codes)])
+        parts = (rows[:, int(a) : int(b)] for a, b in pairwise(ends))
+        return place_of(rows).xp.concat([code.push(one) for code, one in zip(self.codes, parts, strict=True)], axis=1)
+
+    def pull(self, latents: Array) -> Array:
+        """The adjoint of `push`."""
+        parts = zip(self.codes, self.slices, strict=True)
+        return place_of(latents).xp.concat([code.pull(latents[:, where]) for code, where in parts], axis=1)
 
     @classmethod
     def fit(

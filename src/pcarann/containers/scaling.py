@@ -71,6 +71,21 @@ class OutputCode:
         ]
         return place.xp.concat(found, axis=1)
 
+    def push(self, flat: Array) -> Array:
+        """Changes of (samples, values), as those of all points of all parts side by side: `apart`, which is linear."""
+        xp = place_of(flat).xp
+        return xp.concat([xp.reshape(one, (one.shape[0], -1)) for _, one in self.apart(flat)], axis=1)
+
+    def pull(self, rows: Array) -> Array:
+        """The adjoint of `push`: points without values are not looked at."""
+        place = place_of(rows)
+        found, start = [], 0
+        for part, scale, kept in zip(self.parts, self.scales, self.kept, strict=True):
+            index = place.xp.asarray(kept + start, device=place.device)
+            found.append(place.xp.take(rows, index, axis=1) * scale)
+            start += math.prod(part.grid)
+        return place.xp.concat(found, axis=1)
+
     def weights(self, of_parts: Mapping[str, Any]) -> Values | None:
         """Quadrature of all values side by side; None where no part has one."""
         if not of_parts:

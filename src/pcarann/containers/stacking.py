@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from pcarann.backend.arrays import Array, Place, place_of
 from pcarann.containers.coding import is_table
+from pcarann.containers.filling import filled, filled_adjoint
 from pcarann.containers.parts import Part
 from pcarann.containers.scaling import matrix_of, scale_of
 from pcarann.mesh.mesh import Mesh
@@ -52,8 +54,33 @@ class InputStack:
                 shape = (*matrix.shape, *(1 for _ in self.space))
                 fields = xp.broadcast_to(xp.reshape(matrix, shape), (*matrix.shape, *self.space))
             else:
-                fields = self._on_space(_filled(matrix, part, self.mesh), part)
+                fields = self._on_space(filled(matrix, part, self.mesh), part)
             found.append(fields)
+        return xp.concat(found, axis=1)
+
+    def push(self, rows: Array) -> Array:
+        """Changes of all points of all parts side by side, as those of (samples, values): the map itself is linear."""
+        place = place_of(rows)
+        ends = np.cumsum([0, *(math.prod(part.grid) for part in self.parts)])
+        pieces = zip(self.parts, pairwise(ends), strict=True)
+        arrays = {
+            part.name: place.xp.reshape(rows[:, int(a) : int(b)], (rows.shape[0], *part.grid))
+            for part, (a, b) in pieces
+        }
+        return place.xp.reshape(self(arrays, place), (rows.shape[0], -1))
+
+    def pull(self, flat: Array) -> Array:
+        """The adjoint of `push`."""
+        xp = place_of(flat).xp
+        whole = xp.reshape(flat, (flat.shape[0], *self.grid))
+        found, start = [], 0
+        for part, table, count in zip(self.parts, self.tables, self.counts, strict=True):
+            fields = whole[:, start : start + count, ...]
+            start += count
+            if table:
+                found.append(_summed(fields, 2))
+            else:
+                found.append(filled_adjoint(self._off_space(fields, part), part, self.mesh))
         return xp.concat(found, axis=1)
 
     @property
@@ -85,6 +112,20 @@ class InputStack:
             if fields.shape[axis] not in (1, size):
                 fields = _interpolated(fields, axis, size)
         return xp.broadcast_to(fields, (*fields.shape[:2], *self.space))
+
+    def _off_space(self, fields: Array, part: Part) -> Array:
+        """The adjoint of `_on_space`: (samples, points)"""
+        xp = place_of(fields).xp
+        if self.mesh is not None:
+            return _nodes_back(fields, part, self.mesh)
+        axes = len(self.space)
+        own = (*(1 for _ in range(axes - len(part.grid))), *part.grid)[-axes:]
+        for axis, have in zip(range(-axes, 0), own, strict=True):
+            if have == 1:
+                fields = xp.sum(fields, axis=axis, keepdims=True)
+            elif fields.shape[axis] != have:
+                fields = _interpolated_adjoint(fields, axis, have)
+        return xp.reshape(fields, (fields.shape[0], -1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,13 +177,34 @@ class OutputStack:
         """(samples, components, *space), or (samples, *space) of one component"""
         found = []
         for part, scale in zip(self.parts, self.scales, strict=True):
-            matrix = _filled(matrix_of(arrays[part.name], part, "y", place) / scale, part, self.mesh)
+            matrix = filled(matrix_of(arrays[part.name], part, "y", place) / scale, part, self.mesh)
             if self.mesh is not None:
                 found.append(_nodes_last(matrix, part, self.mesh))
             else:
                 found.append(place.xp.reshape(matrix, (matrix.shape[0], -1, *self.space)))
         whole = place.xp.concat(found, axis=1)
         return whole[:, 0, ...] if self.alone else whole
+
+    def push(self, flat: Array) -> Array:
+        """Changes of (samples, values), as those of all points of all parts side by side: `apart`, which is linear."""
+        xp = place_of(flat).xp
+        return xp.concat([xp.reshape(one, (one.shape[0], -1)) for _, one in self.apart(flat)], axis=1)
+
+    def pull(self, rows: Array) -> Array:
+        """The adjoint of `push`: points without values are not looked at."""
+        place = place_of(rows)
+        xp = place.xp
+        found, start = [], 0
+        for part, scale in zip(self.parts, self.scales, strict=True):
+            size = math.prod(part.grid)
+            values = rows[:, start : start + size] * scale
+            start += size
+            if part.holes is not None:
+                holes = xp.asarray(part.holes.reshape(-1), device=place.device)
+                values = xp.where(holes, xp.zeros_like(values), values)
+            values = values if self.mesh is None else _nodes_last(values, part, self.mesh)
+            found.append(xp.reshape(values, (values.shape[0], -1)))
+        return xp.concat(found, axis=1)
 
     def apart(self, flat: Array) -> Iterator[tuple[str, Array]]:
         """Undo it for (samples, values)."""
@@ -202,47 +264,42 @@ def _nodes_last(matrix: Array, part: Part, mesh: Mesh) -> Array:
     return xp.reshape(xp.moveaxis(fields, mesh.node_axis(part.grid) + 1, -1), (matrix.shape[0], -1, mesh.nodes))
 
 
+def _nodes_back(fields: Array, part: Part, mesh: Mesh) -> Array:
+    """The adjoint of `_nodes_last`, which only moves values: (samples, points)"""
+    xp, axis = place_of(fields).xp, mesh.node_axis(part.grid)
+    others = (n for i, n in enumerate(part.grid) if i != axis)
+    moved = xp.moveaxis(xp.reshape(fields, (fields.shape[0], *others, mesh.nodes)), -1, axis + 1)
+    return xp.reshape(moved, (fields.shape[0], -1))
+
+
+def _summed(fields: Array, first: int) -> Array:
+    """The sum over all axes from this one on."""
+    return place_of(fields).xp.sum(fields, axis=tuple(range(first, fields.ndim)))
+
+
+def _interpolated_adjoint(fields: Array, axis: int, have: int) -> Array:
+    """The adjoint of `_interpolated` from so many points, by its matrix: axes are short."""
+    place = place_of(fields)
+    low, share = _between(have, int(fields.shape[axis]))
+    matrix = np.zeros((len(low), have))
+    matrix[np.arange(len(low)), low] = 1 - share
+    matrix[np.arange(len(low)), low + 1] += share
+    xp = place.xp
+    return xp.moveaxis(xp.moveaxis(fields, axis, -1) @ place.put(matrix), -1, axis)
+
+
+def _between(have: int, size: int) -> tuple[Values, Values]:
+    """For each of so many points the one of those at hand on its left, and the share of the one on its right."""
+    at = np.linspace(0, have - 1, size)
+    low = np.minimum(at.astype(np.int64), have - 2)
+    return low, at - low
+
+
 def _interpolated(fields: Array, axis: int, size: int) -> Array:
     """Linear interpolation along an axis onto so many points of the same extent."""
     place = place_of(fields)
-    xp, have = place.xp, int(fields.shape[axis])
-    at = np.linspace(0, have - 1, size)
-    low = np.minimum(at.astype(np.int64), have - 2)
-    share = place.put((at - low).reshape([-1 if i == fields.ndim + axis else 1 for i in range(fields.ndim)]))
+    xp = place.xp
+    low, right_share = _between(int(fields.shape[axis]), size)
+    share = place.put(right_share.reshape([-1 if i == fields.ndim + axis else 1 for i in range(fields.ndim)]))
     left, right = (xp.take(fields, xp.asarray(low + by, device=place.device), axis=axis) for by in (0, 1))
     return left * (1 - share) + right * share
-
-
-def _filled(matrix: Array, part: Part, mesh: Mesh | None) -> Array:
-    """The values of all points, those without any taken from the nearest point that has one."""
-    if part.holes is None:
-        return matrix
-    place = place_of(matrix)
-    kept = np.flatnonzero(~part.holes.reshape(-1))
-    if mesh is None:
-        from scipy.ndimage import distance_transform_edt
-
-        nearest = distance_transform_edt(part.holes, return_distances=False, return_indices=True)
-        numbers = np.ravel_multi_index(tuple(nearest), part.grid).reshape(-1)
-    else:
-        numbers = _nearest_nodes(part, mesh)
-    return place.xp.take(matrix, place.xp.asarray(np.searchsorted(kept, numbers), device=place.device), axis=1)
-
-
-def _nearest_nodes(part: Part, mesh: Mesh) -> Values:
-    """For every value of a field on a mesh the number of that of the nearest node that has one."""
-    from scipy.spatial import KDTree
-
-    assert part.holes is not None
-    axis = mesh.node_axis(part.grid) if len(part.grid) > 1 else 0
-    numbers = np.moveaxis(np.arange(part.holes.size).reshape(part.grid), axis, 0).reshape(mesh.nodes, -1)
-    holes = np.moveaxis(part.holes, axis, 0).reshape(mesh.nodes, -1)
-    for component in range(holes.shape[1]):
-        there = np.flatnonzero(~holes[:, component])
-        if not len(there):
-            raise ValueError(f"Component {component} of {part.name or 'y'} has no value at any node.")
-        nearest = there[KDTree(mesh.points[there]).query(mesh.points)[1]]
-        numbers[:, component] = numbers[nearest, component]
-    shape = (mesh.nodes, *(n for i, n in enumerate(part.grid) if i != axis))
-    found: Values = np.moveaxis(numbers.reshape(shape), 0, axis).reshape(-1)
-    return found

@@ -9,6 +9,7 @@ from typing import Literal
 
 from pcarann.backend.arrays import Array, contiguous, cuts, place_of, taken
 from pcarann.backend.concurrency import concurrently
+from pcarann.backend.linearized import Linearized
 from pcarann.backend.progress import Tick
 from pcarann.backend.random import spread
 from pcarann.ensemble.maps import FeatureMap, Features, RandomMap
@@ -50,6 +51,12 @@ class Member:
     def __call__(self, x: Array) -> Array:
         """Φ(x) = h(x)ᵀV for (samples, latent) rows."""
         return transposed_product(self.features.predictors(x).T, self.coefficients)
+
+    def linearized(self, x: Array) -> Linearized:
+        """Φ of (samples, latent) rows with its derivative."""
+        features, V = self.features.linearized(x), self.coefficients
+        value = transposed_product(features.value.T, V)
+        return features.then(Linearized(value, lambda t: transposed_product(t.T, V), lambda c: c @ V.T))
 
 
 def fit_members(

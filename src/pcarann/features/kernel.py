@@ -33,6 +33,7 @@ from functools import cached_property
 from pcarann.backend.arrays import Array, place_of, taken
 from pcarann.backend.concurrency import single_threaded
 from pcarann.backend.linalg import cholesky, solve_lower
+from pcarann.backend.linearized import Linearized
 from pcarann.backend.random import permutation, spread
 from pcarann.features.random_layers import MOST_JUDGED
 from pcarann.latent.weighting import Weighting
@@ -106,6 +107,36 @@ class KernelFeatures:
         parts = [_matern52_rest(squared, near), place.xp.where(near, terms, 0.0)]
         parts += [] if self.weighting.linear is None else [latents * self.weighting.linear]
         return place.xp.concat(parts, axis=1)
+
+    def linearized(self, latents: Array) -> Linearized:
+        """`predictors` of (samples, latent) rows with their derivative: dk/d(s²) = −(1 + s) exp(−s) / 6.
+
+        That of g is 1/6 more. Slopes by (x − z)·dx are kept, (samples, landmarks).
+        """
+        xp, linear, Z = place_of(latents).xp, self.weighting.linear, self.landmarks
+        x, count = self.weighting.weighted(latents), int(self.landmarks.shape[0])
+        squared = squared_distances(x, Z)
+        squared *= 5.0 / self.length**2
+        near = xp.mean(squared, axis=1)[:, None] < 1.0
+        slopes = _matern52_slope(squared, near)
+        slopes *= 10.0 / self.length**2
+        terms = count + 2 + int(Z.shape[1])
+
+        def push(tangents: Array) -> Array:
+            t = self.weighting.weighted(tangents)
+            along = xp.sum(x * t, axis=1)[:, None]
+            polynomial = xp.concat([xp.zeros_like(along), 2.0 * along, t], axis=1)
+            parts = [slopes * (along - t @ Z.T), xp.where(near, polynomial, xp.zeros_like(polynomial))]
+            return xp.concat(parts + ([] if linear is None else [tangents * linear]), axis=1)
+
+        def pull(cotangents: Array) -> Array:
+            C, c = slopes * cotangents[:, :count], cotangents[:, count + 1 : terms]
+            polynomial = 2.0 * x * c[:, :1] + c[:, 1:]
+            found = xp.sum(C, axis=1)[:, None] * x - C @ Z + xp.where(near, polynomial, xp.zeros_like(polynomial))
+            found = self.weighting.weighted_back(found)
+            return found if linear is None else found + cotangents[:, terms:] * linear
+
+        return Linearized(self.predictors(latents), push, pull)
 
     def coefficients(self, readout: Array) -> Array:
         """Of the predictors, for a readout V of φ: α, those of the polynomial, the linear term's rows as they are."""
@@ -213,6 +244,18 @@ def _matern52_rest(squares: Array, near: Array) -> Array:
     series *= squares * squares
     rest = xp.where(root < 0.5, series, whole - 1.0 + squares / 6.0)
     return xp.where(near, rest, whole)
+
+
+def _matern52_slope(squares: Array, near: Array) -> Array:
+    """dg/d(s²) of s², (samples, landmarks), for rows that are `near`; dk/d(s²) for the others."""
+    xp = place_of(squares).xp
+    root = xp.sqrt(squares)
+    whole = (1.0 + root) * xp.exp(-root) / -6.0
+    series: Array = 0.0
+    for power, coefficient in reversed(list(enumerate(_REST, start=4))):
+        series = series * root + coefficient * power / 2
+    series *= squares
+    return xp.where(near, xp.where(root < 0.5, series, whole + 1.0 / 6.0), whole)
 
 
 def squared_distances(x: Array, z: Array) -> Array:

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pcarann.backend.arrays import Array, Place, cuts, place_of, product_into, row_quantiles, tanh_inplace
+from pcarann.backend.linearized import Linearized
 from pcarann.backend.random import spread, uniform
 from pcarann.latent.weighting import Weighting
 
@@ -71,6 +72,31 @@ class RandomFeatures:
             projections = product_into(neurons[rows[layer], :], weights, inputs)
             inputs = layer_output(projections, self.anchors[layer], self.scales[layer])
         return neurons.T
+
+    def linearized(self, latents: Array) -> Linearized:
+        """`predictors` of (samples, latent) rows with their derivative: tanh′ = 1 − tanh², times the scale.
+
+        Slopes are kept, (neurons, samples); weights that are not kept are drawn again.
+        """
+        xp, (n1, n2) = place_of(latents).xp, self.layers.sizes[1:]
+        features, linear, scales = self(latents), self.weighting.linear, self.scales
+        first, second = scales[0] * (1 - features.T[:n1, :] ** 2), scales[1] * (1 - features.T[n1 : n1 + n2, :] ** 2)
+
+        def push(tangents: Array) -> Array:
+            W1, W2 = self.hidden_weights()
+            layer = first * (W1 @ self.weighting.weighted(tangents).T)
+            parts = [layer, second * (W2 @ layer)]
+            parts += [] if linear is None else [(tangents * linear).T]
+            return xp.concat(parts, axis=0).T
+
+        def pull(cotangents: Array) -> Array:
+            W1, W2 = self.hidden_weights()
+            C = cotangents.T
+            layer = first * (C[:n1, :] + W2.T @ (second * C[n1 : n1 + n2, :]))
+            found = self.weighting.weighted_back((W1.T @ layer).T)
+            return found if linear is None else found + cotangents[:, n1 + n2 :] * linear
+
+        return Linearized(features, push, pull)
 
     def predictors(self, latents: Array) -> Array:
         """What predictions are combinations of: the features themselves."""

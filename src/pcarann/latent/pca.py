@@ -82,6 +82,23 @@ class PCA:
             fields[:, values] = (latents @ self.modes[:, values])[: fields.shape[0], :] + self.mean[values]
         return fields
 
+    def encode_change(self, fields: Array) -> Array:
+        """F′: changes of (samples, values) fields to those of their latents."""
+        return (fields if self.weights is None else fields * self.weights) @ self.modes.T
+
+    def encode_adjoint(self, latents: Array) -> Array:
+        """F′ᵀ: (samples, components) to (samples, values)."""
+        fields = latents @ self.modes
+        return fields if self.weights is None else fields * self.weights
+
+    def decode_change(self, latents: Array) -> Array:
+        """G′: changes of (samples, components) latents to those of their fields."""
+        return latents @ self.modes
+
+    def decode_adjoint(self, fields: Array) -> Array:
+        """G′ᵀ: (samples, values) to (samples, components)."""
+        return fields @ self.modes.T
+
     def residual(self, fields: Array, latents: Array) -> Array:
         """Norm of what the modes miss of each field, ‖a − G(F(a))‖, (samples,), given its latents F(a).
 

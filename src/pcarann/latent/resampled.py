@@ -110,6 +110,14 @@ class Resampled(PCA):
         """Latents of least squares: (samples, values) fields to (samples, components)."""
         return super().encode(fields) @ self._inverse
 
+    def encode_change(self, fields: Array) -> Array:
+        """F′: changes of (samples, values) fields to those of their latents."""
+        return super().encode_change(fields) @ self._inverse
+
+    def encode_adjoint(self, latents: Array) -> Array:
+        """F′ᵀ: (samples, components) to (samples, values)."""
+        return super().encode_adjoint(latents @ self._inverse.T)
+
     def residual(self, fields: Array, latents: Array) -> Array:
         """Norm of what the modes miss of each field, (samples,), as at the training but for the quadrature."""
         missed = (fields - self.decode(latents)) ** 2

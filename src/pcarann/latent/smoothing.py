@@ -49,11 +49,19 @@ class Smoothing:
         >>> bool(np.abs(Smoothing(0.2, (True,))(rough, (6,))).max() < 0.2)
         True
         """
+        return self._applied(fields, grid, transposed=False)
+
+    def adjoint(self, fields: Array, grid: tuple[int, ...]) -> Array:
+        """Return (samples, values) fields on this grid, times Gᵀ."""
+        return self._applied(fields, grid, transposed=True)
+
+    def _applied(self, fields: Array, grid: tuple[int, ...], transposed: bool) -> Array:
         if not self.width:
             return fields
         place = place_of(fields)
         points = grid[-2:]
         kernels = [_kernel(n, self.width, around, place) for n, around in zip(points, self.periodic, strict=True)]
+        kernels = [kernel.T for kernel in kernels] if transposed else kernels
         smoothed = place.empty(*fields.shape)
         rows = max(1, _BLOCK_BYTES // (8 * fields.shape[1]))
         for some in cuts(fields.shape[0], rows):

@@ -30,6 +30,12 @@ class Weighting:
             return latents
         return latents * self.relevance if self.relevance.ndim == 1 else latents @ self.relevance
 
+    def weighted_back(self, cotangents: Array) -> Array:
+        """The adjoint of `weighted`, which is linear"""
+        if self.relevance is None:
+            return cotangents
+        return cotangents * self.relevance if self.relevance.ndim == 1 else cotangents @ self.relevance.T
+
     def neurons(self, sizes: tuple[int, int, int], latents: Array) -> tuple[Array, tuple[slice, slice]]:
         """Memory for (features, samples), the linear term in its place, and the rows of the two layers."""
         size, n1, n2 = sizes

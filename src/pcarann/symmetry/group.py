@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pcarann.backend.arrays import Array, place_of
+from pcarann.backend.gathers import gather_adjoint
 from pcarann.backend.random import permutation
 from pcarann.validation import check_count
 
@@ -99,6 +100,14 @@ class Group:
         """Return (samples, values) outputs, grids in C order, moved by an element; the identity returns them as is."""
         return _moved(fields, self._table(element)[self.n_inputs :], first=self.n_inputs) if element else fields
 
+    def move_inputs_adjoint(self, fields: Array, element: int) -> Array:
+        """Return (samples, values) cotangents of inputs that an element moved as those of the inputs before."""
+        return _moved_adjoint(fields, self._table(element)[: self.n_inputs], first=0) if element else fields
+
+    def move_outputs_adjoint(self, fields: Array, element: int) -> Array:
+        """Return (samples, values) cotangents of outputs that an element moved as those of the outputs before."""
+        return _moved_adjoint(fields, self._table(element)[self.n_inputs :], self.n_inputs) if element else fields
+
     def subset(self, count: int | None, seed: int) -> tuple[int, ...]:
         """Return the identity and count − 1 others, a choice that grows with the count; None takes all.
 
@@ -156,6 +165,15 @@ def _moved(fields: Array, table: Table, first: int) -> Array:
     if (table < 0).any():
         moved *= place.xp.asarray(np.sign(table), dtype=fields.dtype, device=place.device)
     return moved
+
+
+def _moved_adjoint(fields: Array, table: Table, first: int) -> Array:
+    """Return the sums of sᵢ cᵢ over all i with jᵢ = j: a value that a move reads twice gets both."""
+    place = place_of(fields)
+    signed = fields
+    if (table < 0).any():
+        signed = fields * place.xp.asarray(np.sign(table), dtype=fields.dtype, device=place.device)
+    return gather_adjoint(signed, np.abs(table).astype(np.int64) - (1 + first), len(table))
 
 
 def _common_identity(generators: Table) -> Table:
