@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
 
+from meshes import triangles
 from pcarann.backend.arrays import place_of
+from pcarann.containers.packing import packed
 from pcarann.containers.parts import Side
 from pcarann.containers.scaling import holes_of
 from pcarann.containers.stacking import InputStack, OutputStack
@@ -101,3 +103,28 @@ def test_nodes_without_values_take_that_of_the_nearest_node():
     apart[4] = np.inf
     assert np.allclose(filled[:, 1, 4], filled[:, 1, apart.argmin()])
     assert np.allclose(dict(out.apart(filled.reshape(N, -1)))[""], u, rtol=1e-15, equal_nan=True)
+
+
+@pytest.mark.parametrize("on_mesh", [False, True], ids=["grid", "mesh"])
+def test_stacks_know_their_derivatives(on_mesh):
+    rng, mesh = np.random.default_rng(0), triangles(5) if on_mesh else None
+    space = (25,) if on_mesh else (8, 12)
+    holes = rng.uniform(size=(3, *space)) < 0.2
+    shapes = {"field": (3, *space), "number": (), "table": (2,)}
+    shapes |= {} if on_mesh else {"row": (12,), "coarse": (2, 9, 8)}
+    X = {name: rng.normal(size=(20, *shape)) for name, shape in shapes.items()}
+    X["field"] = np.where(holes, np.nan, X["field"])
+    y = {"u": np.where(holes, np.nan, rng.normal(size=(20, 3, *space))), "v": 1e3 * rng.normal(size=(20, *space))}
+    packing = packed(X, y, mesh=mesh, in_space=True).packing
+    for code, side in ((packing.input_code, X), (packing.output_code, y)):
+        users = sum(np.prod(part.shape[1:], dtype=int) for part in side.values())
+        model = int(np.prod(code.grid))
+        sizes = (users, model) if code is packing.input_code else (model, users)
+        change, back = (rng.normal(size=(4, n)) for n in sizes)
+        pushed, pulled = np.nan_to_num(code.push(change)), code.pull(back)
+        back = np.where(np.isnan(code.push(change)), 0.0, back)
+        assert (pushed.shape[1], pulled.shape[1]) == sizes[::-1]
+        np.testing.assert_allclose(np.sum(pushed * back), np.sum(change * pulled), rtol=1e-11)
+    rows = np.concatenate([np.nan_to_num(part[:4]).reshape(4, -1) for part in X.values()], axis=1)
+    stacked = packing.input_code({name: part[:4] for name, part in X.items()}, place_of(rows))
+    np.testing.assert_allclose(packing.input_code.push(rows), stacked.reshape(4, -1))

@@ -25,11 +25,13 @@ def gather_adjoint(rows: Array, index: Index, count: int) -> Array:
     """
     place = place_of(rows)
     xp = place.xp
-    total, left = place.zeros(rows.shape[0], count), np.arange(len(index))
+    total, left = None, np.arange(len(index))
     while len(left):
         source = np.full(count, -1, dtype=np.int64)
         source[index[left]] = left  # of several that read one value, the last
         some = xp.take(rows, xp.asarray(np.maximum(source, 0), device=place.device), axis=1)
-        total = total + xp.where(xp.asarray(source >= 0, device=place.device), some, xp.zeros_like(some))
+        if (source < 0).any():
+            some = xp.where(xp.asarray(source >= 0, device=place.device), some, xp.zeros_like(some))
+        total = some if total is None else total + some
         left = left[source[index[left]] != left]
-    return total
+    return place.zeros(rows.shape[0], count) if total is None else total

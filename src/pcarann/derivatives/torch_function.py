@@ -6,6 +6,7 @@ gradients have the type of their inputs. Second derivatives are refused.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
@@ -24,9 +25,9 @@ def torch_function(derivative: Callable[[Any], FieldDerivative]) -> Callable[[An
         tensors = (X,) if names is None else tuple(X.values())
         if not all(hasattr(tensor, "requires_grad") for tensor in tensors):
             raise ValueError("X must be a torch tensor, or a mapping of torch tensors by name.")
-        holder: list[tuple[str, ...]] = []
-        found = call.apply(derivative, names, holder, *tensors)
-        return found[0] if holder[0] == ("",) else dict(zip(holder[0], found, strict=True))
+        outputs: list[str] = []
+        found = call.apply(derivative, names, outputs, *tensors)
+        return found[0] if outputs == [""] else dict(zip(outputs, found, strict=True))
 
     return function
 
@@ -39,40 +40,46 @@ def _call() -> Any:
     except ImportError:
         raise ValueError("as_torch needs PyTorch: install it with pip install 'pcarann[torch]'.") from None
 
+    class Once(torch.autograd.Function):  # type: ignore[misc]
+        """Nothing, which cannot be differentiated: autograd would take a gradient for a constant."""
+
+        @staticmethod
+        def forward(ctx: Any, gradient: Any) -> Any:
+            return gradient.clone()
+
+        @staticmethod
+        def backward(ctx: Any, *_: Any) -> Any:
+            raise ValueError("A surrogate has no second derivatives: its gradient cannot be differentiated again.")
+
     class Call(torch.autograd.Function):  # type: ignore[misc]
         """Tensors in, tensors out; the derivative is kept between forward and back."""
 
         @staticmethod
-        def forward(ctx: Any, derivative: Any, names: Any, holder: Any, *tensors: Any) -> Any:
+        def forward(ctx: Any, derivative: Any, names: Any, found: Any, *tensors: Any) -> Any:
             plain = tuple(tensor.detach() for tensor in tensors)
-            ctx.at = derivative(plain[0] if names is None else dict(zip(names, plain, strict=True)))
-            ctx.names, ctx.shapes = names, tuple(tensor.shape for tensor in tensors)
-            holder.append(tuple(part.name for part in ctx.at.outputs))
-            return tuple(ctx.at.apart(ctx.at.rows.value, ctx.at.outputs).values())
+            ctx.at = at = derivative(plain[0] if names is None else dict(zip(names, plain, strict=True)))
+            ctx.names, ctx.shapes = names or ("",), tuple(tensor.shape for tensor in tensors)
+            found.extend(part.name for part in at.outputs)
+            return tuple(at.apart(at.rows.value, at.outputs).values())
 
         @staticmethod
-        @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
-        def backward(ctx: Any, *grads: Any) -> Any:
-            at = ctx.at
-            rows = [at.matrix(grad, part, "the gradient") for grad, part in zip(grads, at.outputs, strict=True)]
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            at, again = ctx.at, torch.is_grad_enabled()
+            parts = zip(gradients, at.outputs, strict=True)
+            rows = [at.matrix(gradient, part, "the gradient") for gradient, part in parts]
             found = at.apart(at.rows.pull(at.place.xp.concat(rows, axis=1)), at.inputs)
-            order = tuple(found) if ctx.names is None else ctx.names
-            return (
-                None,
-                None,
-                None,
-                *(found[name].reshape(shape) for name, shape in zip(order, ctx.shapes, strict=True)),
-            )
+            shaped = (found[name].reshape(shape) for name, shape in zip(ctx.names, ctx.shapes, strict=True))
+            return (None, None, None, *(Once.apply(one.requires_grad_()) if again else one for one in shaped))
 
         @staticmethod
         def jvp(ctx: Any, *tangents: Any) -> Any:
-            at, given = ctx.at, tangents[3:]
-            order = ("",) if ctx.names is None else ctx.names
-            by_name = {
-                name: at.place.xp.zeros(shape) if tangent is None else tangent
-                for name, tangent, shape in zip(order, given, ctx.shapes, strict=True)
-            }
-            rows = [at.matrix(by_name[part.name].reshape(-1, *part.grid), part, "the tangent") for part in at.inputs]
+            at, given = ctx.at, dict(zip(ctx.names, tangents[3:], strict=True))
+            rows = [
+                at.place.zeros(at.samples, math.prod(part.grid))
+                if given[part.name] is None
+                else at.matrix(given[part.name].reshape(-1, *part.grid), part, "the tangent")
+                for part in at.inputs
+            ]
             return tuple(at.apart(at.rows.push(at.place.xp.concat(rows, axis=1)), at.outputs).values())
 
     return Call
