@@ -98,15 +98,7 @@ class KernelFeatures:
 
         Where s² is not small they are k, zeros, the linear term: the same function.
         """
-        place = place_of(latents)
-        x = self.weighting.weighted(latents)
-        squared = squared_distances(x, self.landmarks)
-        squared *= 5.0 / self.length**2
-        near = place.xp.mean(squared, axis=1)[:, None] < 1.0
-        terms = place.xp.concat([place.zeros(x.shape[0], 1) + 1.0, place.xp.sum(x**2, axis=1)[:, None], x], axis=1)
-        parts = [_matern52_rest(squared, near), place.xp.where(near, terms, 0.0)]
-        parts += [] if self.weighting.linear is None else [latents * self.weighting.linear]
-        return place.xp.concat(parts, axis=1)
+        return self._terms(latents, *self._seen(latents))
 
     def linearized(self, latents: Array) -> Linearized:
         """`predictors` of (samples, latent) rows with their derivative: dk/d(s²) = −(1 + s) exp(−s) / 6.
@@ -114,13 +106,9 @@ class KernelFeatures:
         That of g is 1/6 more. Slopes by (x − z)·dx are kept, (samples, landmarks).
         """
         xp, linear, Z = place_of(latents).xp, self.weighting.linear, self.landmarks
-        x, count = self.weighting.weighted(latents), int(self.landmarks.shape[0])
-        squared = squared_distances(x, Z)
-        squared *= 5.0 / self.length**2
-        near = xp.mean(squared, axis=1)[:, None] < 1.0
-        slopes = _matern52_slope(squared, near)
-        slopes *= 10.0 / self.length**2
-        terms = count + 2 + int(Z.shape[1])
+        x, squares, near = self._seen(latents)
+        slopes = _matern52_slope(squares, near) * (10.0 / self.length**2)
+        count, terms = int(Z.shape[0]), int(Z.shape[0]) + 2 + int(Z.shape[1])
 
         def push(tangents: Array) -> Array:
             t = self.weighting.weighted(tangents)
@@ -136,7 +124,21 @@ class KernelFeatures:
             found = self.weighting.weighted_back(found)
             return found if linear is None else found + cotangents[:, terms:] * linear
 
-        return Linearized(self.predictors(latents), push, pull)
+        return Linearized(self._terms(latents, x, squares, near), push, pull)
+
+    def _seen(self, latents: Array) -> tuple[Array, Array, Array]:
+        """Weighted (samples, latent) rows x, their s², (samples, landmarks), and which of them have small ones."""
+        x = self.weighting.weighted(latents)
+        squares = squared_distances(x, self.landmarks)
+        squares *= 5.0 / self.length**2
+        return x, squares, place_of(x).xp.mean(squares, axis=1)[:, None] < 1.0
+
+    def _terms(self, latents: Array, x: Array, squares: Array, near: Array) -> Array:
+        place = place_of(latents)
+        terms = place.xp.concat([place.zeros(x.shape[0], 1) + 1.0, place.xp.sum(x**2, axis=1)[:, None], x], axis=1)
+        parts = [_matern52_rest(squares, near), place.xp.where(near, terms, 0.0)]
+        parts += [] if self.weighting.linear is None else [latents * self.weighting.linear]
+        return place.xp.concat(parts, axis=1)
 
     def coefficients(self, readout: Array) -> Array:
         """Of the predictors, for a readout V of φ: α, those of the polynomial, the linear term's rows as they are."""
