@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pcarann.backend.arrays import to_host
+from pcarann.backend.arrays import place_of, to_host
 
 
 def parts(value):
@@ -28,7 +28,7 @@ def like(value, function, kind=None):
     if hasattr(value, "columns"):
         return type(value)(function(value.values), columns=value.columns)
     made = function(to_host(value))
-    return kind(made) if kind else made if isinstance(value, np.ndarray) else value.new_tensor(made)
+    return kind(made) if kind else place_of(value).put(made)
 
 
 def moved(value, by, step):

@@ -287,7 +287,7 @@ def _reached(matrix: Array, weights: Array | None, seed: int) -> tuple[int, floa
     further = [unseen[part].sum() > _FURTHER * seen[part].sum() for part in groups]
     modes = int(groups[further.index(True)].start) if any(further) else _MOST_MODES
     modes = max(modes, min(_FEWEST_MODES, len(seen)))
-    missed = _missed(held, pca.mean, pca.modes[:modes, :], weights)
+    missed = _missed(held, pca.mean, pca.modes[: min(modes, len(seen)), :], weights)
     size = math.sqrt(float(seen.sum()))
     return modes, _FAR * max(float(missed.max()), 1e-6 * size)
 

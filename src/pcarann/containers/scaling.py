@@ -105,7 +105,8 @@ class OutputCode:
             if part.holes is not None:
                 index = np.cumsum(~part.holes.reshape(-1)) - 1
                 values = xp.take(values, xp.asarray(np.maximum(index, 0), device=place_of(flat).device), axis=1)
-                values[:, xp.asarray(part.holes.reshape(-1), device=place_of(flat).device)] = xp.nan
+                holes = xp.asarray(part.holes.reshape(-1), device=place_of(flat).device)
+                values = xp.where(holes, xp.nan * xp.ones_like(values), values)
             yield part.name, xp.reshape(values, (values.shape[0], *part.grid))
 
 
