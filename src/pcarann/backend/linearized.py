@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pcarann.backend.arrays import Array
+from pcarann.backend.arrays import Array, cuts, place_of
 
-__all__ = ["Linearized"]
+__all__ = ["Linearized", "in_blocks"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,3 +41,22 @@ class Linearized:
         return Linearized(
             self.value + other.value, lambda t: self.push(t) + other.push(t), lambda c: self.pull(c) + other.pull(c)
         )
+
+
+def in_blocks(linearize: Callable[[slice], Linearized], samples: int, size: int) -> Linearized:
+    """A map of many samples by blocks of them, whose records take memory.
+
+    A single block is kept. Of several none is: each is linearised again where it is pushed or pulled through.
+    """
+    if samples <= size:
+        return linearize(slice(0, samples))
+    blocks = list(cuts(samples, size))
+    values = [linearize(rows).value for rows in blocks]
+
+    def push(tangents: Array) -> Array:
+        return place_of(tangents).xp.concat([linearize(rows).push(tangents[rows, :]) for rows in blocks])
+
+    def pull(cotangents: Array) -> Array:
+        return place_of(cotangents).xp.concat([linearize(rows).pull(cotangents[rows, :]) for rows in blocks])
+
+    return Linearized(place_of(values[0]).xp.concat(values), push, pull)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from pcarann.backend.arrays import Array, place_of
 from pcarann.mesh.tables import Table
@@ -75,6 +76,17 @@ class Stencil:
     def __call__(self, fields: Array, axis: int = -1) -> Array:
         """The sums along an axis of nodes, which becomes one of rows."""
         return applied([self], fields, axis)[0]
+
+    def transposed(self, nodes: int) -> Stencil:
+        """The adjoint: from values at rows back to so many nodes.
+
+        >>> stencil = Stencil(np.array([[0, 1], [1, 2]]), np.array([[-1.0, 1.0], [-1.0, 1.0]]))
+        >>> stencil.transposed(3)(np.array([[1.0, 10.0]]), axis=1)
+        array([[ -1.,  -9.,  10.]])
+        """
+        rows = np.repeat(np.arange(self.index.shape[0]), self.index.shape[1])
+        entries = (self.weight.reshape(-1), (self.index.reshape(-1), rows))
+        return Stencil.of_matrix(sparse.coo_matrix(entries, shape=(nodes, self.index.shape[0])).tocsr())
 
     def __mul__(self, factor: float) -> Stencil:
         found = Stencil(self.index, self.weight * factor)

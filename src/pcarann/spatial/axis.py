@@ -10,11 +10,16 @@ FFT of the odd or even extension. Arrays are (samples, *space, columns).
 On another grid than that of the training, operators keep their stencil in space: with a stretch of r points of this
 axis for each one of the training, a slope is (f(x + r) − f(x − r))/2 and a Gaussian mean is sampled at steps of r. At
 points of the training both are what they were. Harmonics are the functions of space that they were.
+
+Each operator has its adjoint beside it: ⟨A f, c⟩ = ⟨f, Aᵀ c⟩ for the sums over points. At ends that are not periodic,
+operators see fields that go on beyond them with their outermost values: A = B E, E going on and B a stencil without
+ends, so that Aᵀ = Eᵀ Bᵀ, and Eᵀ adds what lies beyond an end to its outermost value.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -67,6 +72,14 @@ class Axis:
         """Undo `forward`; sine harmonics give fields that vanish at both ends."""
         return self._matched(harmonics, at, inverse=True)
 
+    def forward_adjoint(self, harmonics: Array, at: int) -> Array:
+        """Adjoint of `forward`: its inverse where harmonics are orthonormal, as those of the training grid are."""
+        return self._matched(harmonics, at, inverse=True) if self.stretch == 1 else self._turned(harmonics, at, 0)
+
+    def backward_adjoint(self, fields: Array, at: int) -> Array:
+        """Adjoint of `backward`."""
+        return self._matched(fields, at, inverse=False) if self.stretch == 1 else self._turned(fields, at, 1)
+
     def slope(self, fields: Array, at: int) -> Array:
         """∂ in units of one point of the training: central differences, one-sided at ends that are not periodic."""
         xp = place_of(fields).xp
@@ -82,28 +95,62 @@ class Axis:
         last = _part(fields, at, n - 1, n) - _part(fields, at, n - 2, n - 1)
         return xp.concat([first, inner, last], axis=at)
 
+    def slope_adjoint(self, fields: Array, at: int) -> Array:
+        """Adjoint of `slope`; of a period, its negative."""
+        if self.boundary == "periodic":
+            return -self.slope(fields, at)
+        if self.points < 2:
+            return place_of(fields).xp.zeros_like(fields)
+        steep = fields * self._steepness(fields, at)
+        return self._beyond(steep, at, 1, [(1, 1.0), (-1, -1.0)])
+
     def blurred(self, fields: Array, at: int, width: float) -> Array:
         """A Gaussian mean, `width` points of the training wide.
 
         The outermost values go on beyond ends that are not periodic.
         """
-        reach = math.ceil(2.5 * width)
-        weights = np.exp(-0.5 * (np.arange(reach + 1) / width) ** 2)
-        weights /= weights[0] + 2 * weights[1:].sum()
-        found = fields * float(weights[0])
-        for by in range(1, reach + 1):
-            found += (self._shifted(fields, at, by) + self._shifted(fields, at, -by)) * float(weights[by])
+        weights = _gaussian(width)
+        found = fields * weights[0]
+        for by in range(1, len(weights)):
+            found += (self._shifted(fields, at, by) + self._shifted(fields, at, -by)) * weights[by]
         return found
+
+    def blurred_adjoint(self, fields: Array, at: int, width: float) -> Array:
+        """Adjoint of `blurred`; of a period, the same."""
+        if self.boundary == "periodic":
+            return self.blurred(fields, at, width)
+        weights = _gaussian(width)
+        far = len(weights) - 1
+        return self._beyond(fields, at, far, [(by, weights[abs(by)]) for by in range(-far, far + 1)])
 
     def _stretched_slope(self, fields: Array, at: int) -> Array:
         """Differences over two points of the training, over what is left of them at ends that are not periodic."""
         change = self._shifted(fields, at, -1) - self._shifted(fields, at, 1)
         if self.boundary == "periodic":
             return change * 0.5
+        return change * self._steepness(fields, at)
+
+    def _steepness(self, fields: Array, at: int) -> Array:
+        """What a difference between the points on both sides counts for between ends, beside fields."""
         place, numbers, r = place_of(fields), np.arange(self.points), self.stretch
         apart = np.minimum(numbers + r, self.points - 1) - np.maximum(numbers - r, 0)
         shape = tuple(self.points if axis == at else 1 for axis in range(len(fields.shape)))
-        return change * place.xp.astype(place.put((r / apart).reshape(shape)), fields.dtype)
+        return place.xp.astype(place.put((r / apart).reshape(shape)), fields.dtype)
+
+    def _beyond(self, fields: Array, at: int, far: int, stencil: Sequence[tuple[int, float]]) -> Array:
+        """Eᵀ Bᵀ: fields at points shifted by so many of the training, weighted, those beyond an end added to it."""
+        place, n, far = place_of(fields), self.points, far * self.stretch
+        shape = [int(size) for size in fields.shape]
+        shape[at] = n + 2 * far
+        wide = place.xp.zeros(tuple(shape), dtype=fields.dtype, device=place.device)
+        for by, weight in stencil:
+            start = far + by * self.stretch
+            wide[_slices(wide, at, start, start + n)] += fields * weight
+        found = _part(wide, at, far, far + n)
+        for end, start in ((0, 0), (n - 1, far + n)):
+            lost = place.xp.sum(_part(wide, at, start, start + far), axis=at, keepdims=True)
+            found[_slices(found, at, end, end + 1)] += lost
+        return found
 
     def _shifted(self, fields: Array, at: int, by: int) -> Array:
         """Fields at x − by, in points of the training."""
@@ -122,6 +169,20 @@ class Axis:
         place = place_of(fields)
         matrix = place.put(_matrix(self.points, self.boundary))
         return _along(matrix.T if inverse else matrix, fields, at, place)
+
+    def _turned(self, fields: Array, at: int, which: int) -> Array:
+        """The product with the transpose of a matrix between a finer grid and the harmonics of the training."""
+        place, pair = place_of(fields), _trained_matrices(self.points, self.trained, self.boundary)
+        return _along(place.put(pair[which]).T, fields, at, place)
+
+
+@lru_cache(maxsize=16)
+def _gaussian(width: float) -> tuple[float, ...]:
+    """Weights of a mean at 0, 1, … points to each side."""
+    reach = math.ceil(2.5 * width)
+    weights = np.exp(-0.5 * (np.arange(reach + 1) / width) ** 2)
+    weights /= weights[0] + 2 * weights[1:].sum()
+    return tuple(weights.tolist())
 
 
 @lru_cache(maxsize=64)
@@ -201,6 +262,10 @@ def _cosines(fields: Array, at: int, n: int, inverse: bool) -> Array:
 
 
 def _part(fields: Array, at: int, start: int, stop: int) -> Array:
+    return fields[_slices(fields, at, start, stop)]
+
+
+def _slices(fields: Array, at: int, start: int, stop: int) -> tuple[slice, ...]:
     index = [slice(None)] * len(fields.shape)
     index[at] = slice(start, stop)
-    return fields[tuple(index)]
+    return tuple(index)

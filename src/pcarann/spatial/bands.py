@@ -98,6 +98,21 @@ class Bands:
             start += int(size)
         return xp.take(found, xp.asarray(np.argsort(self._order), device=place.device), axis=1)
 
+    def products_adjoint(self, harmonics: Array, readout: Array) -> Array:
+        """Adjoint of `products`, conj(V)(j, k) c(k): (samples, modes, columns) to (samples, modes, features)."""
+        place = place_of(harmonics)
+        xp = place.xp
+        columns = int(readout.shape[-1])
+        labels = xp.asarray(self.labels, device=place.device)
+        weights = xp.conj(readout) if xp.isdtype(readout.dtype, "complex floating") else readout
+        if columns <= _FEW_COLUMNS:
+            first, *others = (
+                harmonics[..., c : c + 1] * xp.take(weights[..., c], labels, axis=0)[None, :, :] for c in range(columns)
+            )
+            return sum(others, start=first)
+        swapped = xp.permute_dims(harmonics, (1, 0, 2)) @ xp.matrix_transpose(xp.take(weights, labels, axis=0))
+        return xp.permute_dims(swapped, (1, 0, 2))
+
 
 @dataclass(frozen=True, eq=False)
 class Sums:

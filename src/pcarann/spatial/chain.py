@@ -21,6 +21,7 @@ from pcarann.backend.random import spread
 from pcarann.spatial.bands import Bands, Sums
 from pcarann.spatial.channels import Sight
 from pcarann.spatial.features import Features
+from pcarann.spatial.pairs import LinearizedPair, Pair
 from pcarann.spatial.stage import Scene, Stage, Triple, corrections, sample_weights, summed
 
 __all__ = ["Chain", "Chooser", "HeldOut", "Judged", "Known", "Plan", "Step", "grown", "relative_error"]
@@ -62,6 +63,29 @@ class Chain:
         for stage in self.stages:
             fields = stage.applied(self.scene, inputs, fields)
         return fields
+
+    def linearized(self, inputs: Array, fields: Array) -> LinearizedPair:
+        """û after all stages with its derivative; û before each of them is kept, all else is made again."""
+        for stage in self.stages:
+            stage.features.sight.require_derivative()
+        before = [fields]
+        for stage in self.stages:
+            before.append(stage.applied(self.scene, inputs, before[-1]))
+        steps = list(zip(self.stages, before[:-1], strict=True))
+
+        def push(of_inputs: Array, of_fields: Array) -> Array:
+            for stage, here in steps:
+                of_fields = stage.pushed(self.scene, (inputs, here), (of_inputs, of_fields))
+            return of_fields
+
+        def pull(of_fields: Array) -> Pair:
+            of_inputs = place_of(inputs).xp.zeros_like(inputs)
+            for stage, here in reversed(steps):
+                more, of_fields = stage.pulled(self.scene, (inputs, here), of_fields)
+                of_inputs += more
+            return of_inputs, of_fields
+
+        return LinearizedPair(before[-1], push, pull)
 
 
 class Chooser(Protocol):

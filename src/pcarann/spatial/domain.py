@@ -11,6 +11,7 @@ field, those with negative wavenumbers on the last periodic axis are left out.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -104,9 +105,42 @@ class Domain:
                 fields = axis.backward(fields, i + 1)
         return fields
 
+    def forward_adjoint(self, harmonics: Array) -> Array:
+        """T*, for Re ⟨·, ·⟩ of harmonics: of those that stand for two, one is there."""
+        xp = place_of(harmonics).xp
+        fields = xp.reshape(harmonics, (harmonics.shape[0], *self.modes, harmonics.shape[-1]))
+        if self._halved is not None:
+            for i in self._whole():
+                fields = xp.fft.ifft(fields, axis=i + 1, norm="ortho")
+            fields = fields / self._multiplicity(fields)
+            fields = xp.fft.irfft(fields, n=self.shape[self._halved], axis=self._halved + 1, norm="ortho")
+        for i, axis in enumerate(self.axes):
+            if axis.boundary != "periodic":
+                fields = axis.forward_adjoint(fields, i + 1)
+        return fields
+
+    def backward_adjoint(self, fields: Array) -> Array:
+        """The adjoint of T⁻¹."""
+        xp = place_of(fields).xp
+        for i, axis in enumerate(self.axes):
+            if axis.boundary != "periodic":
+                fields = axis.backward_adjoint(fields, i + 1)
+        if self._halved is not None:
+            fields = xp.fft.rfft(fields, axis=self._halved + 1, norm="ortho")
+            fields = fields * self._multiplicity(fields)
+            for i in self._whole():
+                fields = xp.fft.fft(fields, axis=i + 1, norm="ortho")
+        return xp.reshape(fields, (fields.shape[0], -1, fields.shape[-1]))
+
     def slopes(self, fields: Array) -> list[Array]:
         """∂ᵢ of fields along every axis, in units of one point of the training."""
         return [axis.slope(fields, i + 1) for i, axis in enumerate(self.axes)]
+
+    def slopes_adjoint(self, slopes: Sequence[Array]) -> Array:
+        """Adjoint of `slopes`."""
+        sides = enumerate(zip(self.axes, slopes, strict=True), start=1)
+        first, *others = (axis.slope_adjoint(slope, at) for at, (axis, slope) in sides)
+        return sum(others, start=first)
 
     def blurred(self, fields: Array, width: float) -> Array:
         """A Gaussian mean along all axes, `width` points of the training wide."""
@@ -114,12 +148,33 @@ class Domain:
             fields = axis.blurred(fields, i + 1, width)
         return fields
 
+    def blurred_adjoint(self, fields: Array, width: float) -> Array:
+        """Adjoint of `blurred`."""
+        for i, axis in enumerate(self.axes):
+            fields = axis.blurred_adjoint(fields, i + 1, width)
+        return fields
+
     def smoothed(self, fields: Array, length: float) -> Array:
         """T⁻¹ (1/ℓ² + |q|²)⁻¹ T, ℓ in units of the shortest axis; ℓ = ∞ is the inverse Laplacian, without a mean."""
-        place = place_of(fields)
+        return self.backward(self.forward(fields) * self._damping(fields, length))
+
+    def smoothed_adjoint(self, fields: Array, length: float) -> Array:
+        """Adjoint of `smoothed`; the same where harmonics are orthonormal."""
+        return self.forward_adjoint(self.backward_adjoint(fields) * self._damping(fields, length))
+
+    def _damping(self, fields: Array, length: float) -> Array:
+        """(1/ℓ² + |q|²)⁻¹ of every mode, beside harmonics."""
         factors = (length * min(axis.trained for axis in self.axes)) ** -2.0 + self._squares
         inverse = np.divide(1.0, factors, out=np.zeros_like(factors), where=factors > 0)
-        return self.backward(self.forward(fields) * place.put(inverse)[None, :, None])
+        return place_of(fields).put(inverse)[None, :, None]
+
+    def _multiplicity(self, harmonics: Array) -> Array:
+        """How many harmonics of the halved axis each that is kept stands for, 1 or 2, beside (samples, *modes, …)."""
+        place, at = place_of(harmonics), (self._halved or 0)
+        points, numbers = self.shape[at], np.arange(self.modes[at])
+        twice = np.where((numbers == 0) | (2 * numbers == points), 1.0, 2.0)
+        shape = [len(numbers) if axis == at + 1 else 1 for axis in range(len(harmonics.shape))]
+        return place.xp.astype(place.put(twice.reshape(shape)), place.xp.real(harmonics).dtype)
 
     def bands(self, singles: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The number of the band to which every mode belongs; so many wavenumbers of each axis stand alone.

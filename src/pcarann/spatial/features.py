@@ -18,6 +18,7 @@ from pcarann.backend.arrays import Array, cuts, place_of, tanh_inplace
 from pcarann.backend.concurrency import concurrently
 from pcarann.backend.random import normal, uniform
 from pcarann.spatial.channels import Sight
+from pcarann.spatial.pairs import LinearizedPair, Pair
 
 __all__ = ["Features"]
 
@@ -137,6 +138,35 @@ class Features:
         tanh_inplace(found[..., : self.mixing.shape[1]])
         return found
 
+    def linearized(self, inputs: Array, fields: Array) -> LinearizedPair:
+        """Features with their derivative; channels that are clipped do not change. It wants them `exact`."""
+        xp = place_of(fields).xp
+        seen = self.sight.linearized(inputs, fields)
+        scaled = (seen.value - self.shift) * self.scale
+        scale = xp.where(xp.abs(scaled) < self.limit, self.scale, xp.zeros_like(self.scale))
+        found = _local(self.sight, xp.clip(scaled, -self.limit, self.limit), constant=True) @ self._weights
+        count = int(self.mixing.shape[1])
+        tanh_inplace(found[..., :count])
+        weights = self._weights[:-1, :]
+
+        def push(inputs: Array, fields: Array) -> Array:
+            change = _local(self.sight, seen.push(inputs, fields) * scale) @ weights
+            change[..., :count] *= 1 - found[..., :count] ** 2
+            return change
+
+        def pull(features: Array) -> Pair:
+            steep = (1 - found[..., :count] ** 2) * features[..., :count]
+            parts = xp.concat([steep, features[..., count:]], axis=-1) @ weights.T
+            return seen.pull(_local_adjoint(self.sight, parts) * scale)
+
+        return LinearizedPair(found, push, pull)
+
+    @cached_property
+    def exact(self) -> Features:
+        """The same in double precision"""
+        families = self.sight.families
+        return replace(self, sight=replace(self.sight, families=replace(families, single=False)))
+
 
 def _local(sight: Sight, channels: Array, constant: bool = False) -> Array:
     """(samples, *space, fields): local operators on every channel, and 1 if asked."""
@@ -152,6 +182,23 @@ def _local(sight: Sight, channels: Array, constant: bool = False) -> Array:
     if constant:
         parts.append(place.xp.ones((*channels.shape[:-1], 1), dtype=channels.dtype, device=place.device))
     return place.xp.concat(parts, axis=-1) if len(parts) > 1 else channels
+
+
+def _local_adjoint(sight: Sight, fields: Array) -> Array:
+    """Adjoint of `_local`: (samples, *space, fields) back to channels."""
+    domain, reach = sight.domain, sight.families.reach
+    if reach == 0:
+        return fields
+    means = 1 + (len(_WIDTHS) if reach > 1 else 0)
+    count = int(fields.shape[-1]) // (means * (1 + domain.directions))
+    parts = [fields[..., i : i + count] for i in range(0, int(fields.shape[-1]), count)]
+
+    def gathered(number: int) -> Array:
+        own, *slopes = parts[number * (1 + domain.directions) : (number + 1) * (1 + domain.directions)]
+        return own + domain.slopes_adjoint(slopes)
+
+    blurred = (domain.blurred_adjoint(gathered(i), width) for i, width in enumerate(_WIDTHS[: means - 1], start=1))
+    return sum(blurred, start=gathered(0))
 
 
 def _moments(seen: Callable[[Array, Array], Array], samples: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pcarann.backend.arrays import Array, Place, cuts, place_of, to_host
+from pcarann.backend.linearized import Linearized, in_blocks
 from pcarann.containers.packing import Packing
 from pcarann.latent.units import Units
 from pcarann.spatial.bands import Sums
@@ -25,6 +26,7 @@ from pcarann.uncertainty.conformal import Calibration
 __all__ = ["FittedStages", "Range", "range_of"]
 
 _AT_A_TIME = 1 << 25  # values of all members' fields on a CPU
+_AT_A_TIME_GPU = 1 << 29
 _DRAWN = 2.0  # degrees of freedom that the mean of a field counts for
 _BEYOND = 0.1  # of the range of the training data, beside it
 
@@ -109,6 +111,39 @@ class FittedStages:
     def member_step(self, member: int, inputs: Array) -> Array:
         """The prediction of one member, (samples, values), in the user's units."""
         return self.handed(self.chains[member](inputs / self.units.inputs, self._started(inputs)))
+
+    def linearized(self, inputs: Array) -> Linearized:
+        """The mean of the members with its derivative, (samples, values), in the user's units."""
+        return self._linearized(self.chains, inputs)
+
+    def member_linearized(self, member: int, inputs: Array) -> Linearized:
+        """The prediction of one member with its derivative, (samples, values), in the user's units."""
+        return self._linearized(self.chains[member : member + 1], inputs)
+
+    def _linearized(self, chains: Sequence[Chain], inputs: Array) -> Linearized:
+        """Some members, by blocks of samples: û before every stage is kept of a block."""
+        values = math.prod(self.output_grid) * sum(1 + len(chain.stages) for chain in chains)
+        size = max(1, (_AT_A_TIME if self.place.on_host else _AT_A_TIME_GPU) // values)
+        return in_blocks(lambda rows: self._block(chains, inputs[rows, :]), int(inputs.shape[0]), size)
+
+    def _block(self, chains: Sequence[Chain], inputs: Array) -> Linearized:
+        """û = start and then the chain, the mean over some of them: dû = chain′(da, start′ da)."""
+        xp, count = self.place.xp, len(chains)
+        units, start = self.units, self.start.linearized(inputs)
+        given, begun = inputs / units.inputs, self.outputs(start.value)
+        found = [chain.linearized(given, begun) for chain in chains]
+
+        def push(tangents: Array) -> Array:
+            of_inputs, of_start = tangents / units.inputs, self.outputs(start.push(tangents))
+            changes = [one.push(of_inputs, of_start) for one in found]
+            return self.handed(sum(changes[1:], start=changes[0]) / count)
+
+        def pull(cotangents: Array) -> Array:
+            parts = [one.pull(cotangents * (units.outputs / count)) for one in found]
+            of_inputs, of_start = (sum(side[1:], start=side[0]) for side in zip(*parts, strict=True))
+            return of_inputs / units.inputs + start.pull(of_start / units.outputs)
+
+        return Linearized(self.handed(xp.mean(xp.stack([one.value for one in found]), axis=0)), push, pull)
 
     def after_each(self, inputs: Array) -> list[Array]:
         """û of the first member before any stage and after each, (samples, values), in the user's units."""

@@ -143,6 +143,43 @@ class Layout:
         order = [places.index(i) + 1 for i, _ in _numbered(self.output_grid)]
         return xp.reshape(xp.permute_dims(fields, (0, *order)), (samples, -1))
 
+    def inputs_adjoint(self, fields: Array) -> Array:
+        """Adjoint of `inputs`: what they were repeated along is summed over."""
+        xp = place_of(fields).xp
+        for at, i in enumerate(self.space, start=1):
+            if _size(self.input_grid, i) == 1 and fields.shape[at] > 1:
+                fields = xp.sum(fields, axis=at, keepdims=True)
+        return self._gathered(fields, self.input_grid)
+
+    def outputs_adjoint(self, fields: Array) -> Array:
+        """Adjoint of `outputs`: the point that is left out counts for nothing."""
+        return self._gathered(fields, self.output_grid)
+
+    def flat_adjoint(self, flat: Array) -> Array:
+        """Adjoint of `flat`: both points that are one count together."""
+        fields = replace(self, closed=(False,) * len(self.closed)).outputs(flat)
+        xp = place_of(fields).xp
+        for at, closed in enumerate(self.closed, start=1):
+            if closed:
+                before = (slice(None),) * at
+                first = fields[(*before, slice(0, 1))] + fields[(*before, slice(-1, None))]
+                fields = xp.concat([first, fields[(*before, slice(1, -1))]], axis=at)
+        return fields
+
+    def _gathered(self, fields: Array, grid: tuple[int, ...]) -> Array:
+        """Adjoint of `_spatial`."""
+        xp, samples = place_of(fields).xp, int(fields.shape[0])
+        for at, (closed, i) in enumerate(zip(self.closed, self.space, strict=True), start=1):
+            if closed and _size(grid, i) > 1:
+                nothing = xp.zeros_like(fields[(slice(None),) * at + (slice(0, 1),)])
+                fields = xp.concat([fields, nothing], axis=at)
+        axes = max(len(grid), -min(self.space))
+        others = [i for i in range(-axes, 0) if i not in self.space]
+        shape = [_size(grid, i) for i in (*self.space, *others)]
+        places = [*self.space, *others]
+        order = [places.index(i) + 1 for i in range(-axes, 0)]
+        return xp.reshape(xp.permute_dims(xp.reshape(fields, (samples, *shape)), (0, *order)), (samples, -1))
+
     def ends(self, flat: Array, grid: tuple[int, ...], axis: int) -> Array | None:
         """(samples, points, rest): fields with one axis of space in the middle; None where they do not have it."""
         if _size(grid, axis) < 2:

@@ -11,6 +11,7 @@ Arrays are (samples, nodes, columns) in space and (samples, modes, columns) as h
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -106,9 +107,29 @@ class MeshDomain:
         smooth = xp.matmul(self._synthesis.beside(harmonics), harmonics[:, :count, :])
         return smooth if self._whole else smooth + harmonics[:, count:, :] / self._roots.beside(harmonics)
 
+    def forward_adjoint(self, harmonics: Array) -> Array:
+        """T*: the adjoint for sums over nodes, without weights."""
+        xp, count = place_of(harmonics).xp, len(self.values)
+        smooth, analysis = harmonics[:, :count, :], self._analysis.beside(harmonics).T
+        if self._whole:
+            return xp.matmul(analysis, smooth)
+        rest = harmonics[:, count:, :] * self._roots.beside(harmonics)
+        return rest + xp.matmul(analysis, smooth - xp.matmul(self._synthesis.beside(harmonics).T, rest))
+
+    def backward_adjoint(self, fields: Array) -> Array:
+        """The adjoint of T⁻¹."""
+        xp = place_of(fields).xp
+        smooth = xp.matmul(self._synthesis.beside(fields).T, fields)
+        return smooth if self._whole else xp.concat([smooth, fields / self._roots.beside(fields)], axis=1)
+
     def slopes(self, fields: Array) -> list[Array]:
         """∂ᵢ of fields along every direction of space, in units of the mean distance of nodes."""
         return applied(self._slopes, fields, 1)
+
+    def slopes_adjoint(self, slopes: Sequence[Array]) -> Array:
+        """Adjoint of `slopes`."""
+        first, *others = (one(slope, 1) for one, slope in zip(self._slopes_back, slopes, strict=True))
+        return sum(others, start=first)
 
     def blurred(self, fields: Array, width: float) -> Array:
         """A mean over nodes around each, about `width` of their distances wide: one over neighbours, width² times."""
@@ -116,15 +137,31 @@ class MeshDomain:
             fields = self.mesh.mean(fields, 1)
         return fields
 
+    def blurred_adjoint(self, fields: Array, width: float) -> Array:
+        """Adjoint of `blurred`."""
+        for _ in range(max(1, round(width**2))):
+            fields = self._mean_back(fields, 1)
+        return fields
+
     def smoothed(self, fields: Array, length: float) -> Array:
         """Φᵀ (1/ℓ² + λ)⁻¹ Φ W, ℓ in units of the shortest side of the mesh; ℓ = ∞ is the inverse Laplacian, no mean."""
+        xp = place_of(fields).xp
+        smooth = xp.matmul(self._analysis.beside(fields), fields) * self._damping(fields, length)
+        return xp.matmul(self._synthesis.beside(fields), smooth)
+
+    def smoothed_adjoint(self, fields: Array, length: float) -> Array:
+        """Adjoint of `smoothed`."""
+        xp = place_of(fields).xp
+        smooth = xp.matmul(self._synthesis.beside(fields).T, fields) * self._damping(fields, length)
+        return xp.matmul(self._analysis.beside(fields).T, smooth)
+
+    def _damping(self, fields: Array, length: float) -> Array:
+        """(1/ℓ² + λ)⁻¹ of every harmonic, the largest 1, beside harmonics."""
         place = place_of(fields)
         sides = np.sort(np.ptp(self.mesh.points, axis=0))[-self.dimension :]
         factors = (length * float(sides[0])) ** -2.0 + self.values
         inverse = np.divide(1.0, factors, out=np.zeros_like(factors), where=factors > 0)
-        inverse = place.xp.astype(place.put(inverse / inverse.max()), fields.dtype)
-        smooth = place.xp.matmul(self._analysis.beside(fields), fields) * inverse[None, :, None]
-        return place.xp.matmul(self._synthesis.beside(fields), smooth)
+        return place.xp.astype(place.put(inverse / inverse.max()), fields.dtype)[None, :, None]
 
     def bands(self, singles: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The number of the band to which every mode belongs; singles**dimension harmonics stand alone.
@@ -185,6 +222,14 @@ class MeshDomain:
     def _slopes(self) -> tuple[Stencil, ...]:
         distance = float(self.mesh.weights.mean()) ** (1 / self.dimension)
         return tuple(slope * distance for slope in self.mesh.slopes)
+
+    @cached_property
+    def _slopes_back(self) -> tuple[Stencil, ...]:
+        return tuple(slope.transposed(self.mesh.nodes) for slope in self._slopes)
+
+    @cached_property
+    def _mean_back(self) -> Stencil:
+        return self.mesh.mean.transposed(self.mesh.nodes)
 
 
 Space: TypeAlias = Domain | MeshDomain

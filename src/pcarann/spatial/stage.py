@@ -16,6 +16,7 @@ from pcarann.backend.concurrency import concurrently
 from pcarann.spatial.bands import Bands, Sums
 from pcarann.spatial.features import Features
 from pcarann.spatial.layout import Layout
+from pcarann.spatial.pairs import Pair
 from pcarann.symmetry.group import Group
 
 __all__ = ["Scene", "Stage", "Triple", "corrections", "sample_sizes", "sample_weights", "summed"]
@@ -62,6 +63,18 @@ class Scene:
         """Outputs moved by the inverse of an element."""
         return flat if self.group is None else self.group.move_outputs(flat, self.group.inverse(element))
 
+    def inputs_pulled(self, flat: Array, element: int) -> Array:
+        """Adjoint of `moved_inputs`."""
+        return flat if self.group is None else self.group.inputs_adjoint(flat, element)
+
+    def outputs_pulled(self, flat: Array, element: int) -> Array:
+        """Adjoint of `moved_outputs`."""
+        return flat if self.group is None else self.group.outputs_adjoint(flat, element)
+
+    def back_pulled(self, flat: Array, element: int) -> Array:
+        """Adjoint of `moved_back`."""
+        return flat if self.group is None else self.group.outputs_adjoint(flat, self.group.inverse(element))
+
 
 @dataclass(frozen=True, eq=False)
 class Stage:
@@ -77,6 +90,54 @@ class Stage:
         """û after this stage, in the memory of `out` if there is some, which may be that of `fields`."""
         into = None if out is None else out[None, ...]
         return corrections(scene, self.features, self.bands, (inputs, fields), [self.readout], into)[0]
+
+    def pushed(self, scene: Scene, samples: Pair, tangents: Pair) -> Array:
+        """The change of û after this stage with a and û before it, in double precision."""
+        layout, place = scene.layout, place_of(samples[1])
+
+        def changed(rows: slice) -> Array:
+            total = place.xp.zeros_like(tangents[1][rows, :])
+            for element in scene.averaged:
+                at, by = (self._moved(scene, pair, rows, element) for pair in (samples, tangents))
+                features = self.features.exact.linearized(*at).push(*by)
+                spectrum = self.bands.products(layout.domain.forward(features), self.readout)
+                total += scene.moved_back(layout.flat(layout.domain.backward(spectrum)), element)
+            return total / len(scene.averaged) + tangents[1][rows, :]
+
+        return place.xp.concat(list(self._each(changed, scene, samples)))
+
+    def pulled(self, scene: Scene, samples: Pair, cotangents: Array) -> Pair:
+        """Adjoint of `pushed`: what û after this stage wants of a and of û before it."""
+        layout, place = scene.layout, place_of(samples[1])
+        domain = layout.domain
+
+        def wanted(rows: slice) -> Pair:
+            of_inputs, of_fields = (place.xp.zeros_like(side[rows, :]) for side in samples)
+            for element in scene.averaged:
+                change = layout.flat_adjoint(scene.back_pulled(cotangents[rows, :], element))
+                spectrum = self.bands.products_adjoint(domain.backward_adjoint(change), self.readout)
+                features = self.features.exact.linearized(*self._moved(scene, samples, rows, element))
+                a, u = features.pull(domain.forward_adjoint(spectrum))
+                of_inputs += scene.inputs_pulled(layout.inputs_adjoint(a), element)
+                of_fields += scene.outputs_pulled(layout.outputs_adjoint(u), element)
+            count = len(scene.averaged)
+            return of_inputs / count, of_fields / count + cotangents[rows, :]
+
+        parts = list(self._each(wanted, scene, samples))
+        a, u = (place.xp.concat([part[side] for part in parts]) for side in (0, 1))
+        return a, u
+
+    def _moved(self, scene: Scene, samples: Pair, rows: slice, element: int) -> Pair:
+        """Some samples in space, moved by an element."""
+        a, u = (side[rows, :] for side in samples)
+        layout = scene.layout
+        return layout.inputs(scene.moved_inputs(a, element)), layout.outputs(scene.moved_outputs(u, element))
+
+    def _each(self, function: Callable[[slice], Result], scene: Scene, samples: Pair) -> Iterator[Result]:
+        """A function of blocks of samples."""
+        layout, features, place = scene.layout, self.features.exact, place_of(samples[1])
+        blocks = list(cuts(int(samples[1].shape[0]), _block(layout, features, place)))
+        return _each(function, blocks, layout, features, place)
 
 
 def corrections(

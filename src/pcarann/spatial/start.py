@@ -14,6 +14,7 @@ from typing import Any
 from sklearn.base import clone
 
 from pcarann.backend.arrays import Array, Place, largest, place_of, taken
+from pcarann.backend.linearized import Linearized
 from pcarann.backend.random import permutation, spread
 from pcarann.latent.units import Units
 from pcarann.spatial.chain import relative_error
@@ -53,6 +54,22 @@ class Start:
         if self.mean is None:
             return inputs[:, : self.values]  # the state comes first, what acts on it behind it
         return place.xp.broadcast_to(self.mean, (inputs.shape[0], *self.mean.shape))
+
+    def linearized(self, inputs: Array) -> Linearized:
+        """û of these inputs with its derivative: that of the model; of the input the identity, of a mean nothing."""
+        place = place_of(inputs)
+        xp = place.xp
+        if self.model is not None:
+            if not hasattr(self.model, "linearized"):
+                kind = type(self.model).__name__
+                raise ValueError(f"Stages that start from a {kind} have no derivative, since it has none.")
+            found: Linearized = self.model.linearized(xp.reshape(inputs, (inputs.shape[0], *self.input_grid)))
+            return found
+        value = self(inputs)
+        if self.mean is None:
+            behind = xp.zeros_like(inputs[:, value.shape[1] :])
+            return Linearized(value, lambda t: t[:, : self.values], lambda c: xp.concat([c, behind], axis=1))
+        return Linearized(value, lambda _: xp.zeros_like(value), lambda _: xp.zeros_like(inputs))
 
     def inside(self, units: Units, inputs: Array) -> Array:
         """û of a mean field or an input in the units inside, without a copy; inputs are in these units."""
