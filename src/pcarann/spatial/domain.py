@@ -11,7 +11,7 @@ field, those with negative wavenumbers on the last periodic axis are left out.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -82,55 +82,44 @@ class Domain:
 
     def forward(self, fields: Array) -> Array:
         """T: (samples, *space, columns) to (samples, modes, columns)."""
-        xp = place_of(fields).xp
-        for i, axis in enumerate(self.axes):
-            if axis.boundary != "periodic":
-                fields = axis.forward(fields, i + 1)
-        if self._halved is not None:
-            fields = xp.fft.rfft(fields, axis=self._halved + 1, norm="ortho")
-            for i in self._whole():
-                fields = xp.fft.fft(fields, axis=i + 1, norm="ortho")
-        return xp.reshape(fields, (fields.shape[0], -1, fields.shape[-1]))
+        return self._as_harmonics(fields, Axis.forward)
 
     def backward(self, harmonics: Array) -> Array:
         """T⁻¹"""
-        xp = place_of(harmonics).xp
-        fields = xp.reshape(harmonics, (harmonics.shape[0], *self.modes, harmonics.shape[-1]))
-        if self._halved is not None:
-            for i in self._whole():
-                fields = xp.fft.ifft(fields, axis=i + 1, norm="ortho")
-            fields = xp.fft.irfft(fields, n=self.shape[self._halved], axis=self._halved + 1, norm="ortho")
-        for i, axis in enumerate(self.axes):
-            if axis.boundary != "periodic":
-                fields = axis.backward(fields, i + 1)
-        return fields
+        return self._in_space(harmonics, Axis.backward)
 
     def forward_adjoint(self, harmonics: Array) -> Array:
-        """T*, for Re ⟨·, ·⟩ of harmonics: of those that stand for two, one is there."""
-        xp = place_of(harmonics).xp
-        fields = xp.reshape(harmonics, (harmonics.shape[0], *self.modes, harmonics.shape[-1]))
-        if self._halved is not None:
-            for i in self._whole():
-                fields = xp.fft.ifft(fields, axis=i + 1, norm="ortho")
-            fields = fields / self._multiplicity(fields)
-            fields = xp.fft.irfft(fields, n=self.shape[self._halved], axis=self._halved + 1, norm="ortho")
-        for i, axis in enumerate(self.axes):
-            if axis.boundary != "periodic":
-                fields = axis.forward_adjoint(fields, i + 1)
-        return fields
+        """T*: ⟨T f, c⟩ = ⟨f, T* c⟩, harmonics that stand for two counted twice: T⁻¹ where they are orthonormal."""
+        return self._in_space(harmonics, Axis.forward_adjoint)
 
     def backward_adjoint(self, fields: Array) -> Array:
-        """The adjoint of T⁻¹."""
+        """The adjoint of T⁻¹, in the same product: T where harmonics are orthonormal."""
+        return self._as_harmonics(fields, Axis.backward_adjoint)
+
+    def _as_harmonics(self, fields: Array, along: Callable[[Axis, Array, int], Array]) -> Array:
+        """Fourier along periods, and `along` each other axis."""
         xp = place_of(fields).xp
         for i, axis in enumerate(self.axes):
             if axis.boundary != "periodic":
-                fields = axis.backward_adjoint(fields, i + 1)
+                fields = along(axis, fields, i + 1)
         if self._halved is not None:
             fields = xp.fft.rfft(fields, axis=self._halved + 1, norm="ortho")
-            fields = fields * self._multiplicity(fields)
             for i in self._whole():
                 fields = xp.fft.fft(fields, axis=i + 1, norm="ortho")
         return xp.reshape(fields, (fields.shape[0], -1, fields.shape[-1]))
+
+    def _in_space(self, harmonics: Array, along: Callable[[Axis, Array, int], Array]) -> Array:
+        """The way back, `along` each axis that is no period."""
+        xp = place_of(harmonics).xp
+        fields = xp.reshape(harmonics, (harmonics.shape[0], *self.modes, harmonics.shape[-1]))
+        if self._halved is not None:
+            for i in self._whole():
+                fields = xp.fft.ifft(fields, axis=i + 1, norm="ortho")
+            fields = xp.fft.irfft(fields, n=self.shape[self._halved], axis=self._halved + 1, norm="ortho")
+        for i, axis in enumerate(self.axes):
+            if axis.boundary != "periodic":
+                fields = along(axis, fields, i + 1)
+        return fields
 
     def slopes(self, fields: Array) -> list[Array]:
         """∂ᵢ of fields along every axis, in units of one point of the training."""
@@ -167,14 +156,6 @@ class Domain:
         factors = (length * min(axis.trained for axis in self.axes)) ** -2.0 + self._squares
         inverse = np.divide(1.0, factors, out=np.zeros_like(factors), where=factors > 0)
         return place_of(fields).put(inverse)[None, :, None]
-
-    def _multiplicity(self, harmonics: Array) -> Array:
-        """How many harmonics of the halved axis each that is kept stands for, 1 or 2, beside (samples, *modes, …)."""
-        place, at = place_of(harmonics), (self._halved or 0)
-        points, numbers = self.shape[at], np.arange(self.modes[at])
-        twice = np.where((numbers == 0) | (2 * numbers == points), 1.0, 2.0)
-        shape = [len(numbers) if axis == at + 1 else 1 for axis in range(len(harmonics.shape))]
-        return place.xp.astype(place.put(twice.reshape(shape)), place.xp.real(harmonics).dtype)
 
     def bands(self, singles: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The number of the band to which every mode belongs; so many wavenumbers of each axis stand alone.

@@ -147,16 +147,19 @@ class Features:
         found = _local(self.sight, xp.clip(scaled, -self.limit, self.limit), constant=True) @ self._weights
         count = int(self.mixing.shape[1])
         tanh_inplace(found[..., :count])
-        weights = self._weights[:-1, :]
+        channels = int(self.shift.shape[0])
 
         def push(inputs: Array, fields: Array) -> Array:
-            change = _local(self.sight, seen.push(inputs, fields) * scale) @ weights
+            change = _local(self.sight, seen.push(inputs, fields) * scale) @ self._weights[:-1, :]
             change[..., :count] *= 1 - found[..., :count] ** 2
             return change
 
         def pull(features: Array) -> Pair:
-            steep = (1 - found[..., :count] ** 2) * features[..., :count]
-            parts = xp.concat([steep, features[..., count:]], axis=-1) @ weights.T
+            flat = found[..., :count] ** 2
+            flat -= 1
+            flat *= features[..., :count]
+            parts = flat @ -self.mixing.T
+            parts[..., :channels] += features[..., count : count + channels]
             return seen.pull(_local_adjoint(self.sight, parts) * scale)
 
         return LinearizedPair(found, push, pull)
