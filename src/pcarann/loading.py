@@ -10,7 +10,8 @@ from typing import Any
 from sklearn.base import clone
 
 from pcarann.backend.arrays import place_of
-from pcarann.marching.estimator import Marched, Marching
+from pcarann.marching.estimator import Marching
+from pcarann.marching.marched import Marched
 from pcarann.marching.intervals import WindowCalibration
 from pcarann.operator import PCARaNN
 from pcarann.settings import Settings

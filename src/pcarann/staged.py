@@ -16,6 +16,7 @@ from time import perf_counter
 from typing import Any
 
 from pcarann.backend.arrays import Array, place_of, taken
+from pcarann.backend.linearized import Linearized
 from pcarann.backend.locking import writing
 from pcarann.backend.progress import progress
 from pcarann.backend.random import spread
@@ -159,7 +160,7 @@ class Staged(Surrogate):
             counts = [check_count(getattr(self, name), name) for name in ("n_stages", "n_features", "n_members")]
             layouts = _layouts(self.grid, (input_grid, output_grid), inputs, outputs)
             layout = layouts[0]
-            scene = self._scene(layout, seed)
+            scene = Scene.under(check_kind(self.symmetry, "symmetry", Symmetry), layout, seed)
             every = inputs
             inputs, outputs, together = self._some(inputs, outputs, seed, together)
             start, begun = self._start(inputs, outputs, scene(layout), seed, together)
@@ -282,6 +283,9 @@ class Staged(Surrogate):
         inputs = self._checked(X, fitted)
         return int(inputs.shape[0]), fitted.blocks(inputs)
 
+    def _linearized(self, X: Array, fitted: FittedStages) -> Linearized:
+        return fitted.linearized(self._checked(X, fitted))
+
     def _calibrated(self, calibration: Calibration, state: int) -> None:
         self._fitted = replace(self._fitted, calibration=calibration, calibrated=state)
 
@@ -326,18 +330,6 @@ class Staged(Surrogate):
         else:
             return Start.fitted(self.model, (inputs, outputs), grids, seed, together)
         return start.symmetric(scene), None
-
-    def _scene(self, layout: Layout, seed: int) -> Callable[[Layout], Scene]:
-        """Where stages work, whatever the ends of the axes."""
-        symmetry = check_kind(self.symmetry, "symmetry", Symmetry)
-        if symmetry is None:
-            return Scene
-        if layout.mesh is not None:
-            raise ValueError("symmetry needs a grid, on which moves are tables of points: it must be None on a mesh.")
-        group = symmetry.bind(layout.input_grid, layout.output_grid)
-        counts = (symmetry.n_fit, symmetry.n_predict)
-        fitted, averaged = (group.subset(count, seed) for count in counts)
-        return lambda here: Scene(here, group, fitted, averaged)
 
 
 def _layouts(grid: Any, grids: tuple[tuple[int, ...], tuple[int, ...]], inputs: Array, outputs: Array) -> list[Layout]:

@@ -56,6 +56,10 @@ class Differentiable:
         self._require_fitted()
         return torch_function(self._derivative)
 
+    def linearized(self, X: Array) -> Linearized:
+        """Value and derivative at (samples, *grid) inputs as (samples, values) rows, for what stands on this one."""
+        return self._linearized(X, self._require_fitted())
+
     def _derivative(self, X: Any) -> FieldDerivative:
         fitted = self._require_fitted()
         packing = fitted.packing

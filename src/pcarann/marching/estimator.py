@@ -16,28 +16,33 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from copy import copy
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
 from pcarann.backend.arrays import Array, place_of
+from pcarann.backend.linearized import Linearized
 from pcarann.backend.locking import writing
 from pcarann.containers.packing import only_arrays
+from pcarann.derivatives.fields import FieldDerivative
+from pcarann.derivatives.jacobian import jacobian
+from pcarann.derivatives.torch_function import torch_function
 from pcarann.marching.controls import reading_channels
+from pcarann.marching.derivative import linearized_flow
 from pcarann.marching.flow import Flow
 from pcarann.marching.intervals import WindowCalibration
 from pcarann.marching.learning import learned
+from pcarann.marching.marched import Marched
 from pcarann.marching.novelty import RolloutNovelty, novelty_along
 from pcarann.marching.report import RolloutReport
 from pcarann.marching.step import check_step
 from pcarann.marching.trajectories import Trajectories
 from pcarann.marching.watch import Reach
 from pcarann.operator import PCARaNN
-from pcarann.storage.document import described_calibration
 from pcarann.storage.formats import Document, Tensors
 from pcarann.surrogate import Surrogate, variance_weighted_r2
 from pcarann.uncertainty.bands import Band, Block, Spread
@@ -45,7 +50,7 @@ from pcarann.uncertainty.conformal import Calibration, Method, check_level
 from pcarann.uncertainty.fit_report import FitReport
 from pcarann.validation import check_count, warn_user
 
-__all__ = ["Marched", "Marching"]
+__all__ = ["Marching"]
 
 
 class Marching(Surrogate):
@@ -216,6 +221,26 @@ class Marching(Surrogate):
                 )
         return self._interval(X, flow, alpha, method)
 
+    def jvp(self, X: Array, dX: Array, *, steps: int | None = None, controls: Array | None = None) -> Any:
+        """How predictions change with changes dX of the snapshots given, as predictions look; controls stay.
+
+        A value that is held, three times as large as all that was seen, does not change.
+        """
+        return self._derivative(X, self._rolled(steps, controls)).push(dX)
+
+    def vjp(self, X: Array, dY: Array, *, steps: int | None = None, controls: Array | None = None) -> Any:
+        """The gradient of Σ dY · prediction by the snapshots given, as these look; controls stay."""
+        return self._derivative(X, self._rolled(steps, controls)).pull(dY)
+
+    def jacobian(self, X: Array, of: Any = None, *, steps: int | None = None, controls: Array | None = None) -> Any:
+        """The derivative at X itself, or that of linear functionals of predictions, as in `PCARaNN`."""
+        return jacobian(self._derivative(X, self._rolled(steps, controls)), of)
+
+    def as_torch(self, *, steps: int | None = None, controls: Array | None = None) -> Callable[[Any], Any]:
+        """The prediction as a function of tensors that autograd goes through, under the same controls at each call."""
+        flow = self._rolled(steps, controls)
+        return torch_function(lambda X: self._derivative(X, flow))
+
     def on(self, target: Any) -> Marching:
         """Return this flow with snapshots on another grid, given and predicted, as its step has it; uncalibrated."""
         self._require_fitted()
@@ -267,6 +292,17 @@ class Marching(Surrogate):
         departure = fitted.departing(X)
         return len(departure), fitted.blocks(departure)
 
+    def _derivative(self, X: Array, flow: Flow | None = None) -> FieldDerivative:
+        flow = self._rolled(None, None) if flow is None else flow
+
+        def linearize(array: Array) -> Linearized:
+            return self._linearized(array, flow.repeated(len(array) // len(X)))
+
+        return FieldDerivative.at(linearize, X, like=None, packing=None, grid=flow.output_grid)
+
+    def _linearized(self, X: Array, fitted: Flow) -> Linearized:
+        return linearized_flow(fitted, X)
+
     def _described(self) -> tuple[Document, Tensors]:
         marched = self.marched_
         if not hasattr(marched.model, "description"):
@@ -276,60 +312,6 @@ class Marching(Surrogate):
 
     def _calibrated(self, calibration: Calibration, state: int) -> None:
         self._marched = replace(self._marched, calibration=calibration, calibrated=state)
-
-
-@dataclass(frozen=True)
-class Marched:
-    """All that a fit found. Replaced as a whole, never edited."""
-
-    model: Any
-    """The fitted surrogate of one step"""
-    step: int
-    window: int
-    """Snapshots that are predicted"""
-    calibration: Calibration | None = None
-    calibrated: int = 0
-    """The state of the model that the calibration belongs to"""
-    n_controls: int = 0
-    """Numbers that act at each step"""
-    reach: Reach | None = None
-    """Range of the training snapshots; None in older files"""
-    report: RolloutReport | None = None
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    def flow(self) -> Flow:
-        """The roll-out over the window of the fit."""
-        facts = (self.step, self.window, self.calibration, self.calibrated, self.n_controls)
-        return Flow(self.model.fitted_, *facts, reach=self.reach)
-
-    def described(self, parameters: Marching, tensors: Tensors) -> Document:
-        """The part of a document that is its own; its arrays are added to the tensors."""
-        if isinstance(self.calibration, WindowCalibration):
-            self.calibration.described(tensors)
-        return {
-            **{"step": self.step, "first": int(parameters.first), "choose": bool(parameters.choose)},
-            **{"window": self.window, "controls": self.n_controls, "seconds": self.seconds},
-            "calibration": described_calibration(self.calibration, "marching", tensors),
-            "calibrated": self.calibrated,
-            "reach": None if self.reach is None else asdict(self.reach),
-            "report": None if self.report is None else asdict(self.report),
-        }
-
-    @classmethod
-    def rebuilt(cls, described: Document, model: Any, calibration: Calibration | None) -> Marched:
-        """The record that a document describes; what older ones did not keep stays unknown."""
-        reach, report = described.get("reach"), described.get("report")
-        return cls(
-            model,
-            int(described["step"]),
-            int(described["window"]),
-            calibration,
-            int(described["calibrated"]),
-            int(described.get("controls", 0)),
-            None if reach is None else Reach(float(reach["largest"]), float(reach["norm"]), int(reach["phases"])),
-            None if report is None else RolloutReport.rebuilt(report),
-            {str(name): float(seconds) for name, seconds in described.get("seconds", {}).items()},
-        )
 
 
 def _reach(state: Any, whole: Trajectories) -> Reach:

@@ -10,7 +10,7 @@ number of members, nor with that of samples beyond what is handed out.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -123,6 +123,12 @@ class Flow:
         given = [check_fields(snapshots[:, t, ...], "X", self.place, grid=grid, owner="Marching")[0] for t in last]
         return Departure(given, None if acting is None else acting[:, times - self.step :, :])
 
+    def repeated(self, copies: int) -> Flow:
+        """The same for all samples so many times, one time after another."""
+        if self.controls is None or copies == 1:
+            return self
+        return replace(self, controls=self.place.xp.concat([self.place.put(self.controls)] * copies, axis=0))
+
     def mean_and_std(self, departure: Departure) -> tuple[Array, Array]:
         """Mean and deviation over the members' trajectories, (samples, window, values), in units inside."""
         xp, members = self.place.xp, self.model.members
@@ -140,14 +146,14 @@ class Flow:
 
     def rolled_out(self, departure: Departure, member: int) -> Array:
         """A member's trajectory from the snapshots given, (samples, window, values), in units inside."""
-        window, most = list(departure.given), self._most(departure.given)
+        window, most = list(departure.given), self.most(departure.given)
         with np.errstate(over="ignore", invalid="ignore"):
             for t in range(self.window):
                 found = self.model.member_step(member, departure.inputs(t, window[t]))
                 window.append(found if most is None else self.place.xp.clip(found, -most, most))
             return self.place.xp.stack([self.model.outputs(one) for one in window[self.step :]], axis=1)
 
-    def _most(self, given: list[Array]) -> Array | None:
+    def most(self, given: list[Array]) -> Array | None:
         """|value| beyond which no roll-out goes, (samples, 1), in the user's units; None where nothing is known."""
         if self.reach is None:
             return None

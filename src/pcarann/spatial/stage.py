@@ -17,6 +17,7 @@ from pcarann.spatial.bands import Bands, Sums
 from pcarann.spatial.features import Features
 from pcarann.spatial.layout import Layout
 from pcarann.spatial.pairs import Pair
+from pcarann.symmetry.generators import Symmetry
 from pcarann.symmetry.group import Group
 
 __all__ = ["Scene", "Stage", "Triple", "corrections", "sample_sizes", "sample_weights", "summed"]
@@ -51,6 +52,17 @@ class Scene:
     averaged: tuple[int, ...] = (0,)
     """Elements over which predictions are averaged"""
 
+    @classmethod
+    def under(cls, symmetry: Symmetry | None, layout: Layout, seed: int) -> Callable[[Layout], Scene]:
+        """Where stages work under a symmetry of fields that lie so, whatever the ends of the axes."""
+        if symmetry is None:
+            return cls
+        if layout.mesh is not None:
+            raise ValueError("symmetry needs a grid, on which moves are tables of points: it must be None on a mesh.")
+        group = symmetry.bind(layout.input_grid, layout.output_grid)
+        fitted, averaged = (group.subset(count, seed) for count in (symmetry.n_fit, symmetry.n_predict))
+        return lambda here: cls(here, group, fitted, averaged)
+
     def moved_inputs(self, flat: Array, element: int) -> Array:
         """Inputs moved by an element."""
         return flat if self.group is None else self.group.move_inputs(flat, element)
@@ -65,15 +77,15 @@ class Scene:
 
     def inputs_pulled(self, flat: Array, element: int) -> Array:
         """Adjoint of `moved_inputs`."""
-        return flat if self.group is None else self.group.inputs_adjoint(flat, element)
+        return flat if self.group is None else self.group.move_inputs_adjoint(flat, element)
 
     def outputs_pulled(self, flat: Array, element: int) -> Array:
         """Adjoint of `moved_outputs`."""
-        return flat if self.group is None else self.group.outputs_adjoint(flat, element)
+        return flat if self.group is None else self.group.move_outputs_adjoint(flat, element)
 
     def back_pulled(self, flat: Array, element: int) -> Array:
         """Adjoint of `moved_back`."""
-        return flat if self.group is None else self.group.outputs_adjoint(flat, self.group.inverse(element))
+        return flat if self.group is None else self.group.move_outputs_adjoint(flat, self.group.inverse(element))
 
 
 @dataclass(frozen=True, eq=False)

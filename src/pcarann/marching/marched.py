@@ -1,0 +1,70 @@
+"""All that a fit of a flow found, in one record that is replaced as a whole and never edited."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pcarann.marching.flow import Flow
+from pcarann.marching.intervals import WindowCalibration
+from pcarann.marching.report import RolloutReport
+from pcarann.marching.watch import Reach
+from pcarann.storage.document import described_calibration
+from pcarann.storage.formats import Document, Tensors
+from pcarann.uncertainty.conformal import Calibration
+
+__all__ = ["Marched"]
+
+
+@dataclass(frozen=True)
+class Marched:
+    """All that a fit found. Replaced as a whole, never edited."""
+
+    model: Any
+    """The fitted surrogate of one step"""
+    step: int
+    window: int
+    """Snapshots that are predicted"""
+    calibration: Calibration | None = None
+    calibrated: int = 0
+    """The state of the model that the calibration belongs to"""
+    n_controls: int = 0
+    """Numbers that act at each step"""
+    reach: Reach | None = None
+    """Range of the training snapshots; None in older files"""
+    report: RolloutReport | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def flow(self) -> Flow:
+        """The roll-out over the window of the fit."""
+        facts = (self.step, self.window, self.calibration, self.calibrated, self.n_controls)
+        return Flow(self.model.fitted_, *facts, reach=self.reach)
+
+    def described(self, parameters: Any, tensors: Tensors) -> Document:
+        """The part of a document that is its own; its arrays are added to the tensors."""
+        if isinstance(self.calibration, WindowCalibration):
+            self.calibration.described(tensors)
+        return {
+            **{"step": self.step, "first": int(parameters.first), "choose": bool(parameters.choose)},
+            **{"window": self.window, "controls": self.n_controls, "seconds": self.seconds},
+            "calibration": described_calibration(self.calibration, "marching", tensors),
+            "calibrated": self.calibrated,
+            "reach": None if self.reach is None else asdict(self.reach),
+            "report": None if self.report is None else asdict(self.report),
+        }
+
+    @classmethod
+    def rebuilt(cls, described: Document, model: Any, calibration: Calibration | None) -> Marched:
+        """The record that a document describes; what older ones did not keep stays unknown."""
+        reach, report = described.get("reach"), described.get("report")
+        return cls(
+            model,
+            int(described["step"]),
+            int(described["window"]),
+            calibration,
+            int(described["calibrated"]),
+            int(described.get("controls", 0)),
+            None if reach is None else Reach(float(reach["largest"]), float(reach["norm"]), int(reach["phases"])),
+            None if report is None else RolloutReport.rebuilt(report),
+            {str(name): float(seconds) for name, seconds in described.get("seconds", {}).items()},
+        )
