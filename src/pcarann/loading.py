@@ -11,8 +11,8 @@ from sklearn.base import clone
 
 from pcarann.backend.arrays import place_of
 from pcarann.marching.estimator import Marching
-from pcarann.marching.marched import Marched
 from pcarann.marching.intervals import WindowCalibration
+from pcarann.marching.marched import Marched
 from pcarann.operator import PCARaNN
 from pcarann.settings import Settings
 from pcarann.staged import Staged

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pcarann.backend.linearized import Linearized
+from pcarann.backend.linearized import Linearized, in_blocks
 
 rng = np.random.default_rng(0)
 A, B = rng.normal(size=(3, 4)), rng.normal(size=(4, 2))
@@ -33,3 +33,25 @@ def test_back_is_the_adjoint_of_forward():
     here, there = rng.normal(size=x.shape), rng.normal(size=(5, 2))
     at = chain(x)
     np.testing.assert_allclose(np.sum(at.push(here) * there), np.sum(here * at.pull(there)), rtol=1e-13)
+
+
+def test_many_samples_by_blocks_are_the_same_as_all_at_once():
+    asked = []
+
+    def linearize(rows):
+        asked.append(rows)
+        return chain(x[rows])
+
+    whole, parts = chain(x), in_blocks(linearize, 5, 2)
+    here, there = rng.normal(size=x.shape), rng.normal(size=(5, 2))
+    assert asked == [slice(0, 2), slice(2, 4), slice(4, 5)]
+    np.testing.assert_allclose(parts.value, whole.value)
+    np.testing.assert_allclose(parts.push(here), whole.push(here))
+    np.testing.assert_allclose(parts.pull(there), whole.pull(there))
+
+
+def test_one_block_is_linearised_once():
+    asked = []
+    one = in_blocks(lambda rows: asked.append(rows) or chain(x[rows]), 5, 5)
+    one.pull(one.value)
+    assert asked == [slice(0, 5)]

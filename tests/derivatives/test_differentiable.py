@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from differences import check, flat, like
 from sklearn.exceptions import NotFittedError
 
 from conftest import periodic_pairs, smooth_pairs, table
+from differences import check, flat, like
 from meshes import triangles
 from pcarann import Fields, Kernel, PCARaNN, Symmetry, load
 

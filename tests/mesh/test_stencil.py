@@ -53,3 +53,12 @@ def test_precision_is_that_of_the_fields_which_stay_as_they_are():
 def test_shapes_must_match():
     with pytest.raises(ValueError, match=r"two \(n, k\) arrays, found \(1, 2\) and \(1, 1\)"):
         Stencil([[0, 1]], [[1.0]])
+
+
+@given(st.integers(1, 8), st.integers(1, 8), st.integers(0, 5))
+@settings(max_examples=20, deadline=None)
+def test_the_transposed_is_that_of_the_matrix(rows, columns, seed):
+    sparse_one = matrix(rows, columns, seed)
+    fields = np.random.default_rng(seed).normal(size=(2, rows))
+    found = Stencil.of_matrix(sparse_one).transposed(columns)(fields, 1)
+    assert np.allclose(found, fields @ sparse_one.toarray(), rtol=0, atol=1e-13)

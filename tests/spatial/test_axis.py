@@ -106,3 +106,25 @@ def test_libraries_agree(library, boundary, n):
     )
     assert np.allclose(to_host(axis.slope(there, 2)), axis.slope(given_fields, 2), rtol=0, atol=1e-14)
     assert np.allclose(to_host(axis.blurred(there, 2, 1.5)), axis.blurred(given_fields, 2, 1.5), rtol=0, atol=1e-14)
+
+
+@given(
+    st.builds(Axis, st.integers(2, 30), st.sampled_from(BOUNDARIES)) | st.sampled_from([Axis(25, "free", 3)]),
+    st.integers(0, 5),
+)
+@settings(max_examples=60, deadline=None)
+def test_slopes_and_means_have_their_adjoints(axis, seed):
+    f, c = fields(axis.points, seed), fields(axis.points, seed + 10)
+    assert np.sum(axis.slope(f, 2) * c) == pytest.approx(np.sum(f * axis.slope_adjoint(c, 2)), abs=1e-11)
+    for width in (1.5, 3.0):
+        ahead, back = axis.blurred(f, 2, width), axis.blurred_adjoint(c, 2, width)
+        assert np.sum(ahead * c) == pytest.approx(np.sum(f * back), abs=1e-11)
+
+
+@pytest.mark.parametrize("boundary", ["zero", "free"])
+@pytest.mark.parametrize(("points", "stretch"), [(9, 1), (600, 1), (31, 2)])
+def test_harmonics_have_their_adjoints(points, stretch, boundary):
+    axis = Axis(points, boundary, stretch)
+    f, c = fields(points), fields(axis.modes, 1)
+    assert np.sum(axis.forward(f, 2) * c) == pytest.approx(np.sum(f * axis.forward_adjoint(c, 2)), abs=1e-11)
+    assert np.sum(axis.backward(c, 2) * f) == pytest.approx(np.sum(c * axis.backward_adjoint(f, 2)), abs=1e-11)

@@ -141,3 +141,30 @@ def test_libraries_agree(library, domain):
     assert np.allclose(to_host(domain.backward(domain.forward(there))), u, rtol=0, atol=1e-12)
     assert np.allclose(to_host(domain.smoothed(there, 0.3)), domain.smoothed(u, 0.3), rtol=0, atol=1e-11)
     assert np.allclose(to_host(domain.blurred(there, 1.5)), domain.blurred(u, 1.5), rtol=0, atol=1e-13)
+
+
+TWICE = [(Axis(n, "periodic"), np.where((np.arange(n // 2 + 1) * 2) % n, 2.0, 1.0)) for n in (8, 9)]
+
+
+@pytest.mark.parametrize(("axis", "counted"), TWICE)
+def test_adjoints_of_transforms_count_harmonics_that_stand_for_two_twice(axis, counted):
+    domain = Domain((axis, Axis(7, "free", 2)))
+    u, rng = np.random.default_rng(1).normal(size=(2, *domain.shape, 2)), np.random.default_rng(2)
+    c = rng.normal(size=(2, np.prod(domain.modes), 2)) + 1j * rng.normal(size=(2, np.prod(domain.modes), 2))
+    weights = np.repeat(counted, domain.modes[1])[None, :, None]
+    ahead, back = np.sum(weights * (domain.forward(u).conj() * c).real), np.sum(u * domain.forward_adjoint(c))
+    assert ahead == pytest.approx(back, abs=1e-11)
+    ahead, back = np.sum(domain.backward(c) * u), np.sum(weights * (c.conj() * domain.backward_adjoint(u)).real)
+    assert ahead == pytest.approx(back, abs=1e-11)
+
+
+@given(domains, st.integers(0, 3))
+@settings(max_examples=40, deadline=None)
+def test_local_operators_have_their_adjoints(domain, seed):
+    u, c = (np.random.default_rng(seed + i).normal(size=(2, *domain.shape, 2)) for i in (0, 9))
+    steep = [c + i for i in range(len(domain.axes))]
+    ahead = sum(np.sum(one * other) for one, other in zip(domain.slopes(u), steep, strict=True))
+    assert ahead == pytest.approx(np.sum(u * domain.slopes_adjoint(steep)), abs=1e-10)
+    assert np.sum(domain.blurred(u, 1.5) * c) == pytest.approx(np.sum(u * domain.blurred_adjoint(c, 1.5)), abs=1e-10)
+    ahead, back = np.sum(domain.smoothed(u, 0.5) * c), np.sum(u * domain.smoothed_adjoint(c, 0.5))
+    assert ahead == pytest.approx(back, rel=1e-10, abs=1e-9)

@@ -144,3 +144,23 @@ def test_libraries_agree(library):
     flat = numbered((8, 9, 2))
     assert np.array_equal(to_host(layout.inputs(library(numbered((9, 2))))), layout.inputs(numbered((9, 2))))
     assert np.array_equal(to_host(layout.flat(layout.outputs(library(flat)))), layout.flat(layout.outputs(flat)))
+
+
+@pytest.mark.parametrize("closed", [False, True])
+@pytest.mark.parametrize(
+    ("input_grid", "output_grid"),
+    [((16,), (16,)), ((3, 9, 12), (9, 12)), ((9, 12, 3), (9, 12, 2)), ((12,), (9, 12)), ((4, 1, 12), (2, 9, 12))],
+)
+def test_the_ways_to_space_and_back_have_their_adjoints(input_grid, output_grid, closed):
+    layout = Layout.of(input_grid, output_grid)
+    layout = layout.ending(("periodic",) * len(layout.space), (closed,) * len(layout.space))
+    rng = np.random.default_rng(0)
+
+    def same(ahead, back, *shapes):
+        f, c = (rng.normal(size=(2, *shape)) for shape in shapes)
+        assert np.sum(ahead(f) * c) == pytest.approx(np.sum(f * back(c)), abs=1e-10)
+
+    inputs, outputs = ((*layout.domain.shape, n) for n in (layout.n_inputs, layout.n_outputs))
+    same(layout.inputs, layout.inputs_adjoint, (math.prod(input_grid),), inputs)
+    same(layout.outputs, layout.outputs_adjoint, (math.prod(output_grid),), outputs)
+    same(layout.flat, layout.flat_adjoint, outputs, (math.prod(output_grid),))

@@ -195,3 +195,24 @@ def test_a_grid_is_a_mesh_of_squares_in_disguise():
     ]
     assert max(errors) < 0.1
     assert max(errors) < 1.2 * min(errors)
+
+
+@SPACE
+@numpy_and_torch()
+def test_all_operators_have_their_adjoints(made, library):
+    domain = made()
+    u, c = fields(domain), fields(domain, 1)
+    harmonics = np.random.default_rng(2).normal(size=(2, *domain.modes, 3))
+
+    def same(ahead, back):
+        products = [float(np.sum(to_host(one) * other)) for one, other in (ahead, back)]
+        assert products[0] == pytest.approx(products[1], rel=1e-9, abs=1e-9)
+
+    given = library(u)
+    same((domain.forward(given), harmonics), (domain.forward_adjoint(library(harmonics)), u))
+    same((domain.backward(library(harmonics)), u), (domain.backward_adjoint(given), harmonics))
+    same((domain.blurred(given, 1.5), c), (domain.blurred_adjoint(library(c), 1.5), u))
+    same((domain.smoothed(given, 0.3), c), (domain.smoothed_adjoint(library(c), 0.3), u))
+    ahead = sum(np.sum(to_host(one) * c) for one in domain.slopes(given))
+    back = domain.slopes_adjoint([library(c)] * domain.directions)
+    assert ahead == pytest.approx(np.sum(to_host(back) * u), rel=1e-9, abs=1e-9)

@@ -169,3 +169,15 @@ def test_bands_that_are_summed_together_have_the_sums_of_each_alone(monkeypatch)
 def test_products_agree_however_many_columns_there_are(columns):
     H, V = rows(5, 4), RNG.normal(size=(BANDS.count, 4, columns)) + 1j * RNG.normal(size=(BANDS.count, 4, columns))
     assert np.allclose(BANDS.products(H, V), np.einsum("skj,kjc->skc", H, V[BANDS.labels]))
+
+
+@pytest.mark.parametrize("columns", [1, 2, 5])
+@pytest.mark.parametrize("is_complex", [True, False])
+@numpy_and_torch()
+def test_products_have_their_adjoint(columns, is_complex, library):
+    H, c = rows(3, 4, is_complex), rows(3, columns, is_complex)
+    V = RNG.normal(size=(BANDS.count, 4, columns)) + (1j * RNG.normal(size=(BANDS.count, 4, columns))) * is_complex
+    V = V if is_complex else V.real
+    ahead = to_host(BANDS.products(library(H), library(V)))
+    back = to_host(BANDS.products_adjoint(library(c), library(V)))
+    assert np.sum((ahead.conj() * c).real) == pytest.approx(np.sum((H.conj() * back).real), abs=1e-9)

@@ -264,3 +264,24 @@ def test_a_stage_in_single_precision_corrects_as_well(boundary):
         assert found.dtype == np.float64
         errors.append(np.linalg.norm(found - samples.outputs))
     assert errors[1] == pytest.approx(errors[0], rel=0.01)
+
+
+@every_boundary
+@numpy_and_torch()
+def test_a_stage_is_pushed_and_pulled_through_in_any_library(boundary, library):
+    scene, samples = line(boundary)
+    features, bands = drawn(scene, samples)
+    stage = Stage(features, bands, summed(scene, features, bands, samples).readout(1e-4), 1e-4)
+    rng = np.random.default_rng(0)
+    da, du, c = rng.normal(size=(3, 12, POINTS))
+    a, u = np.asarray(samples.inputs), np.asarray(samples.fields)
+    pushed = stage.pushed(scene, (a, u), (da, du))
+    after = [stage.applied(scene, a + h * da, u + h * du) for h in (1e-5, -1e-5)]
+    assert np.allclose(pushed, (after[0] - after[1]) / 2e-5, rtol=0, atol=1e-7 * np.abs(pushed).max())
+    there = Triple(*(library(np.array(part)) for part in samples))
+    features, bands = drawn(scene, there)
+    moved = Stage(features, bands, library(stage.readout), 1e-4)
+    again = moved.pushed(scene, there[:2], (library(da), library(du)))
+    back = moved.pulled(scene, there[:2], library(c))
+    assert np.allclose(to_host(again), pushed, rtol=0, atol=1e-10 * np.abs(pushed).max())
+    assert np.sum(pushed * c) == pytest.approx(np.sum(to_host(back[0]) * da) + np.sum(to_host(back[1]) * du), rel=1e-10)
