@@ -130,7 +130,7 @@ def test_tiny_units_change_nothing():
     check(*fitted(a, 1e200 * local(1e200 * a), grid=Grid(boundary="periodic")))
 
 
-def test_features_of_single_precision_have_derivatives_of_double():
+def test_slopes_of_single_precision_are_multiplied_in_double():
     model, X = on_a_line("periodic", Channels(single=True))
     pushed, _ = check(model, X, differences=False)
     assert model.fitted_.chains[0].stages[0].features.sight.families.single

@@ -133,42 +133,41 @@ class Features:
         channels = self.sight.channels(inputs, fields)
         channels -= self.shift
         channels *= self.scale
-        channels = self.rounded(place_of(channels).xp.clip(channels, -self.limit, self.limit))
-        found = _local(self.sight, channels, constant=True) @ self._weights
-        tanh_inplace(found[..., : self.mixing.shape[1]])
-        return found
+        return self._activated(channels)
 
     def linearized(self, inputs: Array, fields: Array) -> LinearizedPair:
-        """Features with their derivative; channels that are clipped do not change. It wants them `exact`."""
-        xp = place_of(fields).xp
+        """Features with their derivative; channels that are clipped do not change.
+
+        Features of single precision have slopes 1 − h² of single precision. Products with these are in double, so that
+        forward and back are adjoint to rounding.
+        """
+        xp, count = place_of(fields).xp, int(self.mixing.shape[1])
         seen = self.sight.linearized(inputs, fields)
         scaled = (seen.value - self.shift) * self.scale
         scale = xp.where(xp.abs(scaled) < self.limit, self.scale, xp.zeros_like(self.scale))
-        found = _local(self.sight, xp.clip(scaled, -self.limit, self.limit), constant=True) @ self._weights
-        count = int(self.mixing.shape[1])
-        tanh_inplace(found[..., :count])
-        channels = int(self.shift.shape[0])
+        found = self._activated(scaled)
 
         def push(inputs: Array, fields: Array) -> Array:
-            change = _local(self.sight, seen.push(inputs, fields) * scale) @ self._weights[:-1, :]
-            change[..., :count] *= 1 - found[..., :count] ** 2
-            return change
+            channels = seen.push(inputs, fields) * scale
+            change = _local(self.sight, channels) @ self.mixing
+            change *= 1 - found[..., :count] ** 2
+            return xp.concat([change, channels, xp.zeros_like(channels[..., :1])], axis=-1)
 
         def pull(features: Array) -> Pair:
             flat = found[..., :count] ** 2
             flat -= 1
-            flat *= features[..., :count]
-            parts = flat @ -self.mixing.T
-            parts[..., :channels] += features[..., count : count + channels]
+            parts = (flat * features[..., :count]) @ -self.mixing.T
+            parts[..., : self.shift.shape[0]] += features[..., count:-1]
             return seen.pull(_local_adjoint(self.sight, parts) * scale)
 
         return LinearizedPair(found, push, pull)
 
-    @cached_property
-    def exact(self) -> Features:
-        """The same in double precision"""
-        families = self.sight.families
-        return replace(self, sight=replace(self.sight, families=replace(families, single=False)))
+    def _activated(self, scaled: Array) -> Array:
+        """Features of standardised channels."""
+        channels = self.rounded(place_of(scaled).xp.clip(scaled, -self.limit, self.limit))
+        found = _local(self.sight, channels, constant=True) @ self._weights
+        tanh_inplace(found[..., : self.mixing.shape[1]])
+        return found
 
 
 def _local(sight: Sight, channels: Array, constant: bool = False) -> Array:

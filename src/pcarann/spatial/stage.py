@@ -111,7 +111,7 @@ class Stage:
             total = place.xp.zeros_like(tangents[1][rows, :])
             for element in scene.averaged:
                 at, by = (self._moved(scene, pair, rows, element) for pair in (samples, tangents))
-                features = self.features.exact.linearized(*at).push(*by)
+                features = self.features.linearized(*at).push(*by)
                 spectrum = self.bands.products(layout.domain.forward(features), self.readout)
                 total += scene.moved_back(layout.flat(layout.domain.backward(spectrum)), element)
             return total / len(scene.averaged) + tangents[1][rows, :]
@@ -128,7 +128,7 @@ class Stage:
             for element in scene.averaged:
                 change = layout.flat_adjoint(scene.back_pulled(cotangents[rows, :], element))
                 spectrum = self.bands.products_adjoint(domain.backward_adjoint(change), self.readout)
-                features = self.features.exact.linearized(*self._moved(scene, samples, rows, element))
+                features = self.features.linearized(*self._moved(scene, samples, rows, element))
                 a, u = features.pull(domain.forward_adjoint(spectrum))
                 of_inputs += scene.inputs_pulled(layout.inputs_adjoint(a), element)
                 of_fields += scene.outputs_pulled(layout.outputs_adjoint(u), element)
@@ -147,7 +147,7 @@ class Stage:
 
     def _each(self, function: Callable[[slice], Result], scene: Scene, samples: Pair) -> Iterator[Result]:
         """A function of blocks of samples."""
-        layout, features, place = scene.layout, self.features.exact, place_of(samples[1])
+        layout, features, place = scene.layout, self.features, place_of(samples[1])
         blocks = list(cuts(int(samples[1].shape[0]), _block(layout, features, place)))
         return _each(function, blocks, layout, features, place)
 
