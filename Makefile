@@ -6,7 +6,7 @@ BIN := .venv/bin
 .DELETE_ON_ERROR:
 
 test: lint types
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: .venv/ready
 	$(BIN)/ruff check src tests benchmarks examples
