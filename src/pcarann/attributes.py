@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 
 from pcarann.backend.locking import writing
 from pcarann.containers.coding import InputCode
 from pcarann.ensemble.maps import KernelMap, RandomMap
 from pcarann.ensemble.mean_and_spread import Ensemble
+from pcarann.ensemble.prepared import Prepared, prepared_members
 from pcarann.features.refine import Refinement
 from pcarann.fitted import Fitted
 from pcarann.latent.pca import PCA
@@ -36,6 +40,22 @@ class FittedAttributes:
     def ensemble_(self) -> Ensemble:
         """The fitted surrogate."""
         return self._found("ensemble_").ensemble
+
+    @property
+    def prepared_(self) -> Prepared:
+        """What `prepare` kept; print it"""
+        found = self._found("prepared_").ensemble.prepared
+        if found is None:
+            raise AttributeError("prepared_ exists after prepare only, and until the next fit: call prepare() first.")
+        return found
+
+    def _prepare(self, memory: int, single: bool) -> None:
+        """Keep hidden weights up to so much memory."""
+        fitted = self._fitted
+        missed = None if fitted.report is None else math.sqrt(max(0.0, 1.0 - fitted.report.r2))
+        rows = {"x": fitted.training_x, "y": fitted.y[: fitted.samples, :]}
+        members, told = prepared_members(fitted.ensemble.members, memory, single=single, **rows, missed=missed)
+        self._fitted = replace(fitted, ensemble=replace(fitted.ensemble, members=members, prepared=told))
 
     @property
     def input_pca_(self) -> PCA:

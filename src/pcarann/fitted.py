@@ -222,7 +222,7 @@ class Fitted:
 
     def warning(self, look: Look) -> str | None:
         """Say that inputs lie outside the training data, where that is more than chance."""
-        if self.novelty_test is None or look.p is None:
+        if self.novelty_test is None or look.p is None or not self.novelty_test.is_alarmed(look.p):
             return None
         first = int(look.p.argmin())
         row = slice(first, first + 1) if look.kept is None else slice(0, 1)

@@ -7,6 +7,7 @@ is repaired silently, and nothing of the user's is written to.
 from __future__ import annotations
 
 import math
+import re
 import secrets
 import sys
 import warnings
@@ -22,6 +23,7 @@ from pcarann.backend.arrays import Array, Place, largest, to_host
 __all__ = [
     "check_components",
     "check_fields",
+    "check_memory",
     "check_number",
     "check_numeric",
     "check_pair_lengths",
@@ -30,6 +32,10 @@ __all__ = [
     "required",
     "warn_user",
 ]
+
+
+_MEMORY = re.compile(r"\s*(\d+\.?\d*)\s*([kmg]?b)\s*", re.IGNORECASE)
+_UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 
 
 def check_fields(
@@ -114,6 +120,20 @@ def check_number(
         wanted += f" and at most {most:g}" if most < math.inf else ""
         raise ValueError(f"{name} must be a number {wanted}, got {value!r}.")
     return float(value)
+
+
+def check_memory(value: Any) -> int:
+    """Return bytes, given as a whole number or in words.
+
+    >>> check_memory("1.5 GB"), check_memory("500MB"), check_memory(4096)
+    (1500000000, 500000000, 4096)
+    """
+    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0:
+        return int(value)
+    found = _MEMORY.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise ValueError(f"memory must be a number of bytes, or text such as '1GB' or '500MB', got {value!r}.")
+    return int(float(found[1]) * _UNITS[found[2].lower()])
 
 
 def check_count(value: Any, name: str, *, least: int = 1) -> int:

@@ -2,45 +2,73 @@
 
 Linear algebra on one thread and one call per core keep a CPU busy with work of all kinds. A GPU takes one call after
 another: streams of their own would make fits a tenth faster, and predictions a third slower.
+
+Short calls go one after another, also with linear algebra on one thread: a second thread must be woken, and comes late
+on cores that other work shares. What is short is decided by arithmetic alone: multiplications, and bytes that are read.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import copy_context
 from typing import Any, TypeVar
 
 from pcarann.backend.arrays import Array, Place
 
-__all__ = ["concurrently", "cores", "in_pieces", "single_threaded"]
+__all__ = ["concurrently", "cores", "in_pieces", "least_seconds", "single_threaded", "unhurried"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _WORKING_BYTES = 2 << 30  # memory that concurrent calls may take together
+_MULTIPLICATIONS, _BYTES = 2e10, 1e10  # of one core in a second, at best
+_SHORT = 1e-3  # seconds below which a call is not worth a thread: waking one and Python's lock cost a tenth of that
 
 
 def concurrently(
-    function: Callable[[Item], Result], items: Iterable[Item], *, place: Place, bytes_each: int
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    *,
+    place: Place,
+    bytes_each: int,
+    seconds_each: float = math.inf,
 ) -> Iterator[Result]:
-    """Yield function(item) in order, several at a time on the cores of a CPU.
+    """Yield function(item) in order, several at a time on the cores of a CPU where each takes long enough.
 
     Half of a member's fit is sorting, tanh and random numbers, which NumPy does on one core. A core for each call,
     with single-threaded linear algebra, keeps all cores busy, and rounds alike on any number of cores.
     """
     listed = list(items)
-    most = max(1, _WORKING_BYTES // bytes_each)
-    contexts = [copy_context() for _ in listed]
-    if place.by_numpy and min(cores(), most, len(listed)) > 1:
-        with single_threaded(place), ThreadPoolExecutor(min(cores(), most, len(listed))) as pool:
+    workers = min(cores(), max(1, _WORKING_BYTES // bytes_each), len(listed))
+    if seconds_each < _SHORT:
+        with unhurried(place, seconds_each):
+            yield from map(function, listed)
+    elif place.by_numpy and workers > 1:
+        contexts = [copy_context() for _ in listed]
+        with single_threaded(place), ThreadPoolExecutor(workers) as pool:
             # What the caller has set for itself, such as np.errstate, holds in its threads too.
             yield from pool.map(lambda context, item: context.run(function, item), contexts, listed)
     else:
         yield from map(function, listed)
+
+
+def least_seconds(multiplications: float, read: float = 0.0) -> float:
+    """What so many multiplications, and bytes that are read for them, take on one core at best.
+
+    >>> least_seconds(1e6, 8e6) < 1e-3 < least_seconds(1e9)
+    True
+    """
+    return multiplications / _MULTIPLICATIONS + read / _BYTES
+
+
+def unhurried(place: Place, seconds: float) -> AbstractContextManager[None]:
+    """Keep the linear algebra of NumPy on one thread for work that takes such a time at best, where that is short."""
+    return single_threaded(place, seconds < _SHORT)
 
 
 @contextmanager

@@ -5,17 +5,23 @@
 The members differ in their random weights alone. Since G_U is affine, the mean of the fields is the field of the
 mean latents: it costs one decoding. The spread costs K decodings of latent deviations, summed in blocks of
 samples, so that K full-size fields never exist together.
+
+Samples travel in tiles, so that a prediction does not depend on those beside it; a tile costs its 64 rows. In an
+ensemble that was prepared (`pcarann.ensemble.prepared`), few samples go one by one, and cost their own arithmetic; they
+differ from the same ones in a large batch by rounding alone.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from pcarann.backend.arrays import Array, Place, cuts, place_of
-from pcarann.backend.concurrency import concurrently
+from pcarann.backend.concurrency import concurrently, least_seconds, unhurried
 from pcarann.ensemble.members import ROWS, Member
+from pcarann.ensemble.prepared import Prepared
 from pcarann.latent.pca import PCA
 from pcarann.latent.resampled import Target, resampled
 from pcarann.symmetry.generators import Symmetry
@@ -29,6 +35,7 @@ _ENCODED_ROWS = 256  # fields at a time through the PCA, which makes a centred c
 # Samples travel in multiples of this, the last block padded with zeros: BLAS rounds differently for other shapes,
 # and a prediction should not depend on the samples beside it.
 _TILE = 64
+_FEW = 8  # rows that go one by one: from here on, one tile costs less
 _FIELD_BYTES = 1 << 26  # memory of one block of fields while their spread is summed
 
 
@@ -43,6 +50,8 @@ class Ensemble:
     """Symmetry of the problem, where one is known"""
     averaged: tuple[int, ...] = (0,)
     """Elements of the group over which predictions are averaged"""
+    prepared: Prepared | None = None
+    """What was kept for calls with few samples, where it was asked for"""
 
     @property
     def place(self) -> Place:
@@ -51,8 +60,9 @@ class Ensemble:
 
     def with_readouts(self, readouts: list[Array]) -> Ensemble:
         """Return the same ensemble with other readouts, one per member."""
-        members = zip(self.members, readouts, strict=True)
-        return replace(self, members=tuple(Member.of(member.features, V, member.report) for member, V in members))
+        pairs = zip(self.members, readouts, strict=True)
+        members = tuple(Member.of(member.features, V, member.report) for member, V in pairs)
+        return replace(self, members=members, prepared=self.prepared and Prepared.of(members, self.prepared.memory))
 
     def on(self, target: Any, inputs: Any, symmetry: Symmetry | None) -> Ensemble:
         """Return the same ensemble with outputs, and inputs if asked, on another grid, or a refusal."""
@@ -74,16 +84,23 @@ class Ensemble:
                 )
         return replace(self, input_pca=input_pca, output_pca=output_pca, group=group)
 
-    def over_members(self, function: Callable[[Member], Result], samples: int) -> Iterator[Result]:
-        """Yield function(member) in order, where the function makes features of that many samples."""
+    def over_members(
+        self, function: Callable[[Member], Result], samples: int, seconds: float = math.inf
+    ) -> Iterator[Result]:
+        """Yield function(member) in order, where the function makes features of that many samples in such a time."""
         bytes_each = self.members[0].features.working_bytes(samples)
-        return concurrently(function, self.members, place=self.place, bytes_each=bytes_each)
+        return concurrently(function, self.members, place=self.place, bytes_each=bytes_each, seconds_each=seconds)
 
     def encode(self, inputs: Array) -> Array:
         """Latents F_A(a) of (samples, values) inputs."""
+        if self._one_by_one(int(inputs.shape[0])):
+            with unhurried(self.place, _seconds(self.input_pca, 1)):
+                return self.place.xp.concat([self.input_pca.encode(inputs[row, :]) for row in cuts(inputs.shape[0], 1)])
         x = self.place.empty(inputs.shape[0], self.input_pca.n_components)
         for rows in _blocks(inputs.shape[0], _ENCODED_ROWS):
-            x[rows, :] = self.input_pca.encode(padded(inputs[rows, :]))[: rows.stop - rows.start, :]
+            block = padded(inputs[rows, :])
+            with unhurried(self.place, _seconds(self.input_pca, int(block.shape[0]))):
+                x[rows, :] = self.input_pca.encode(block)[: rows.stop - rows.start, :]
         return x
 
     def orbit(self, inputs: Array) -> list[Array]:
@@ -101,7 +118,7 @@ class Ensemble:
                 total = total + latents
             total = total / len(self.members)
             if len(orbit) == 1:
-                self.output_pca.decode(total, fields[rows, :])
+                self._decoded(total, fields[rows, :])
                 continue
             for g, mean in self._moved_parts(total):
                 fields[rows, :] += self._moved_back(mean[: rows.stop - rows.start, :], g)
@@ -143,7 +160,7 @@ class Ensemble:
         """Yield each averaged element with the fields of its part of the latents of an orbit."""
         size = latents.shape[0] // len(self.averaged)
         for i, g in enumerate(self.averaged):
-            yield g, self.output_pca.decode(latents[i * size : (i + 1) * size, :])
+            yield g, self._decoded(latents[i * size : (i + 1) * size, :])
 
     def _moved_back(self, fields: Array, element: int) -> Array:
         """Undo an element on (samples, values) outputs."""
@@ -153,17 +170,41 @@ class Ensemble:
 
     def _latents(self, orbit: list[Array]) -> Iterator[Array]:
         """Yield each member's output latents of (samples, latent) parts, padded to whole tiles, one below another."""
-        x = self.place.xp.concat([padded(part) for part in orbit], axis=0) if len(orbit) > 1 else padded(orbit[0])
-        return self.over_members(lambda member: member(x), x.shape[0])
+        xp = self.place.xp
+        alone = self._one_by_one(sum(int(part.shape[0]) for part in orbit))
+        parts = orbit if alone else [padded(part) for part in orbit]
+        x = parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
+        samples = int(x.shape[0])
+        return self.over_members(lambda m: m.few(x) if alone else m(x), samples, self.members[-1].seconds(samples))
+
+    def _one_by_one(self, rows: int) -> bool:
+        """Whether so many rows go each by itself."""
+        return self.prepared is not None and rows <= _FEW and self.place.on_host
+
+    def _decoded(self, latents: Array, out: Array | None = None) -> Array:
+        """Fields of (rows, latent) output latents, into `out` if given."""
+        pca, samples = self.output_pca, int(latents.shape[0])
+        with unhurried(self.place, _seconds(pca, samples)):
+            if not self._one_by_one(samples):
+                return pca.decode(latents, out)
+            fields = self.place.empty(samples, pca.mean.shape[0]) if out is None else out
+            for row in cuts(samples, 1):
+                pca.decode(latents[row, :], fields[row, :])
+            return fields
 
     def _mean_and_std(self, latents: Array) -> tuple[Array, Array]:
         """μ and σ of (members, samples, latent) predictions."""
         xp = self.place.xp
         centre = xp.mean(latents, axis=0)
-        mean = self.output_pca.decode(centre)
+        mean = self._decoded(centre)
         if len(self.members) == 1:
             return mean, xp.zeros_like(mean)
         squares = self.place.zeros(*mean.shape)
+        if self._one_by_one(int(mean.shape[0])):
+            for row in range(int(mean.shape[0])):
+                deviations = (latents[:, row, :] - centre[row, :]) @ self.output_pca.modes
+                squares[row, :] = xp.sum(deviations * deviations, axis=0) / (len(self.members) - 1)
+            return mean, xp.sqrt(squares)
         for k in range(len(self.members)):
             deviation = (latents[k, :, :] - centre) @ self.output_pca.modes
             deviation *= deviation
@@ -181,6 +222,12 @@ def _spread(fields: Array) -> tuple[Array, Array]:
     fields -= mean
     fields *= fields
     return mean, xp.sqrt(xp.sum(fields, axis=0) / (fields.shape[0] - 1))
+
+
+def _seconds(pca: PCA, samples: int) -> float:
+    """What encoding or decoding so many fields takes on one core at best."""
+    count = pca.n_components * int(pca.mean.shape[0])
+    return least_seconds(count * samples, 8 * count)
 
 
 def _blocks(n: int, size: int) -> Iterator[slice]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Literal
+from typing import Literal, Protocol
 
 from pcarann.backend.arrays import Array, contiguous, cuts, place_of, taken
-from pcarann.backend.concurrency import concurrently
+from pcarann.backend.concurrency import concurrently, least_seconds
 from pcarann.backend.linearized import Linearized
 from pcarann.backend.progress import Tick
 from pcarann.backend.random import spread
@@ -19,7 +19,7 @@ from pcarann.readout.leave_out import left_out_residuals
 from pcarann.readout.ridge import choose_ridge, spectrum_of_rows, spectrum_of_sums
 from pcarann.readout.streamed import Block, NormalEquations, solve_streamed_readout
 
-__all__ = ["ROWS", "Member", "fit_members", "resolve_ridge", "stream"]
+__all__ = ["ROWS", "Member", "Predictors", "fit_members", "resolve_ridge", "stream"]
 
 ROWS = 2048
 """Samples at a time through the hidden layers"""
@@ -27,6 +27,16 @@ _ANCHOR_ROWS = 4096  # that anchors are taken from and features are kept of, at 
 _KERNEL_JUDGES = 8  # of which each can judge but the few samples that are no landmarks of it
 _JUDGES = 1  # members that predict what they have not seen, so that a fit can be judged
 _KEPT_WEIGHT_BYTES = 1 << 30  # hidden weights stay in memory up to here, and are drawn at each use beyond
+
+
+class Predictors(Protocol):
+    """What predictions are combinations of."""
+
+    def predictors(self, latents: Array) -> Array:
+        """(samples, latent) rows to (samples, terms)."""
+
+    def seconds(self, samples: int) -> float:
+        """What that takes on one core at best."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +47,8 @@ class Member:
     coefficients: Array
     """Of the predictors, (features, output latent): V itself for random layers, α for a kernel"""
     report: ReadoutReport
+    quick: Predictors | None = None
+    """What takes the place of the features for few samples, in single precision, where that was asked for"""
 
     @classmethod
     def of(cls, features: Features, readout: Array, report: ReadoutReport) -> Member:
@@ -57,6 +69,21 @@ class Member:
         features, V = self.features.linearized(x), self.coefficients
         value = transposed_product(features.value.T, V)
         return features.then(Linearized(value, lambda t: transposed_product(t.T, V), lambda c: c @ V.T))
+
+    def few(self, x: Array) -> Array:
+        """Φ(x), each row by itself: products with one vector, not with a tile of them."""
+        xp = place_of(x).xp
+        features = self.features if self.quick is None else self.quick
+        if isinstance(features, RandomFeatures) and features.weights is None:
+            features = replace(features, weights=features.hidden_weights())  # drawn once for all rows
+        rows = [transposed_product(features.predictors(x[row, :]).T, self.coefficients) for row in cuts(x.shape[0], 1)]
+        return rows[0] if len(rows) == 1 else xp.concat(rows, axis=0)
+
+    def seconds(self, samples: int) -> float:
+        """What a prediction for so many samples takes on one core at best."""
+        count = int(self.coefficients.shape[0]) * int(self.coefficients.shape[1])
+        features = self.features if self.quick is None else self.quick
+        return features.seconds(samples) + least_seconds(count * samples, 8 * count)
 
 
 def fit_members(

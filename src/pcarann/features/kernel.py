@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pcarann.backend.arrays import Array, place_of, taken
-from pcarann.backend.concurrency import single_threaded
+from pcarann.backend.concurrency import least_seconds, single_threaded
 from pcarann.backend.linalg import cholesky, solve_lower
 from pcarann.backend.linearized import Linearized
 from pcarann.backend.random import permutation, spread
@@ -49,6 +49,7 @@ LENGTHS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0)
 _TUNED_ROWS = 2000
 _STREAM = -5
 _MEDIAN_ROWS = 500
+_PER_KERNEL = 500  # multiplications that take as long as one value of k, with its roots and exponentials
 _EPS = 2.0**-52
 _NEAR_ROUNDING = 1e3 * _EPS
 _REST = [(-1) ** n * (1 - n + n * (n - 1) / 3) / math.factorial(n) for n in range(4, 16)]
@@ -175,6 +176,11 @@ class KernelFeatures:
     def working_bytes(self, samples: int) -> int:
         """Memory of one member at work: its triangle, its features and seven copies of their size."""
         return 8 * int(self.landmarks.shape[0]) ** 2 + 8 * 8 * samples * self.count
+
+    def seconds(self, samples: int) -> float:
+        """What distances and kernel for so many samples take on one core at best."""
+        count = int(self.landmarks.shape[0]) * int(self.landmarks.shape[1])
+        return least_seconds(count * samples + _PER_KERNEL * samples * int(self.landmarks.shape[0]), 8 * count)
 
 
 def landmark_features(

@@ -15,10 +15,12 @@ features are made as (neurons, samples) and handed out transposed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pcarann.backend.arrays import Array, Place, cuts, place_of, product_into, row_quantiles, tanh_inplace
+from pcarann.backend.concurrency import least_seconds
 from pcarann.backend.linearized import Linearized
 from pcarann.backend.random import spread, uniform
 from pcarann.latent.weighting import Weighting
@@ -133,6 +135,12 @@ class RandomFeatures:
         """Memory of one member at work: its hidden weights, its features and three copies of their size."""
         size, n1, n2 = self.layers.sizes
         return 8 * n1 * (size + n2) + 4 * 8 * samples * self.count
+
+    def seconds(self, samples: int) -> float:
+        """What the products for so many samples take on one core at best; no limit where weights are drawn."""
+        size, n1, n2 = self.layers.sizes
+        count = n1 * (size + n2)
+        return math.inf if self.weights is None else least_seconds(count * samples, 8 * count)
 
     def hidden_weights(self) -> tuple[Array, Array]:
         """W⁽¹⁾ and W⁽²⁾, drawn where they are not kept."""

@@ -225,18 +225,27 @@ class NoveltyTest:
         ranked = np.minimum(p_among(-np.log(least), self.surprises), len(p) * least)
         return ranked, where[named, np.arange(p.shape[1])]
 
+    def is_alarmed(self, p: Values) -> bool:
+        """Whether inputs with these p-values lie outside the training data by more than chance.
+
+        Of n inputs like the training samples, n · LEVEL lie beyond the level, which is itself estimated from the
+        reference. More than chance allows is too many, and so is a single one beyond LEVEL / n.
+        """
+        new = int((p <= LEVEL).sum())
+        if not new:
+            return False
+        level = LEVEL + 2 * math.sqrt(LEVEL / len(self.surprises))
+        by_chance = bdtrc(new - 1, len(p), min(level, 1.0))  # so many or more of them
+        return bool(by_chance <= LEVEL or p.min() <= LEVEL / len(p))
+
     def warning(self, seen: Sight, p: Values, statistic: int, names: Names) -> str | None:
         """Say that inputs lie outside the training data where that is more than chance; None where it is not.
 
-        What is seen is the input of least p-value alone, with the statistic that it is farthest out in. Of n inputs
-        like the training samples, n · LEVEL lie beyond the level, which is itself estimated from the reference. More
-        than chance allows is too many, and so is a single one beyond LEVEL / n.
+        What is seen is the input of least p-value alone, with the statistic that it is farthest out in.
         """
-        new, first = int((p <= LEVEL).sum()), int(p.argmin())
-        level = LEVEL + 2 * math.sqrt(LEVEL / len(self.surprises))
-        by_chance = bdtrc(new - 1, len(p), min(level, 1.0)) if new else 1.0  # so many or more of them
-        if by_chance > LEVEL and p[first] > LEVEL / len(p):
+        if not self.is_alarmed(p):
             return None
+        new, first = int((p <= LEVEL).sum()), int(p.argmin())
         return (
             f"{new} of {len(p)} inputs lie outside the training data (p ≤ {LEVEL:g}). The farthest is input {first}, "
             f"p = {p[first]:.1g}: {self.reason(seen, 0, statistic, names)}. "
