@@ -163,7 +163,8 @@ class Surrogate(Differentiable, RegressorMixin, BaseEstimator):  # type: ignore[
         """What `prepare` kept; print it"""
         self._require_fitted()
         inner: Any = getattr(self, "model_", None)
-        return inner.prepared_ if hasattr(inner, "prepared_") else Prepared(0, 0)
+        found: Prepared = inner.prepared_ if hasattr(inner, "prepare") else Prepared(0, 0)
+        return found
 
     def draw(
         self,
