@@ -3,11 +3,11 @@
     python benchmarks/latency.py [--quick] [--cases sensors burgers …] [--calls 100000] [-o results/latency]
 
 Models have the sizes of the paper's problems (widths, members, modes, grids) and are fitted to random fields of low
-rank with given scales: what a call costs does not depend on what fields say. Each is fitted once and saved; a fresh process
-for each number of cores loads it and measures it as it comes, after `prepare`, and in single precision. Beside the
-median of many calls stand the fastest one and the median of the processor's own time, which other work on the machine
-disturbs less. `--calls` with one sample are made to see whether memory grows, and one batch of 100 000 samples to see
-what it takes.
+rank with given scales: what a call costs does not depend on what fields say. Each is fitted once and saved; a fresh
+process for each number of cores loads it and measures it as it comes, after `prepare`, and in single precision. Beside
+the median of many calls stand the fastest one and the median of the processor's own time, which other work on the
+machine disturbs less. `--calls` with one sample are made to see whether memory grows, and one batch of 100 000 samples
+to see what it takes.
 """
 
 from __future__ import annotations
@@ -47,39 +47,36 @@ TARGETS = {"sensors": (2.0, None), "burgers": (5.0, 10.0), "darcy": (5.0, 10.0),
 """Milliseconds of one call, and of one with spread"""
 _SCALES = {"burgers": (0.1, 0.1), "darcy": (0.02, 0.02), "navier_stokes": (0.02, 0.02)}
 _BATCH = 100_000
-_SECONDS = 2.0  # of calls for one median, at most
+_SECONDS = 1.0  # of calls for one median, at most
 
 
 def main(arguments: Sequence[str] | None = None) -> Path:
-    """Measure all cases; write one record and one table; return the path of the record."""
+    """Measure all cases; write one record and one table after each of them; return the path of the record."""
     options = _options(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
-    rows: list[Record] = []
-    load_before = os.getloadavg()[0]
+    path: Path = options.output / "latency-cpu.json"
+    record: Record = {"kind": "latency", "quick": options.quick, "machine": machine_facts(None)}
+    record |= {"memory": options.memory, "load": [os.getloadavg()[0]] * 2, "rows": []}
     with tempfile.TemporaryDirectory() as folder:
         for case in options.cases:
-            path = Path(folder) / case
+            model = Path(folder) / case
             sys.stderr.write(f"{case}\n")
-            np.save(path.with_suffix(".npy"), fitted(case, path, quick=options.quick))
+            np.save(model.with_suffix(".npy"), fitted(case, model, quick=options.quick))
             for cores in (1, 2):
-                asked = {"model": str(path), "cores": cores, "memory": options.memory}
-                asked |= {"calls": options.calls if case == "sensors" and cores == 1 else 0, "quick": options.quick}
+                calls = options.calls if case == "sensors" and cores == 1 else 0
+                asked = {"model": str(model), "cores": cores, "memory": options.memory, "calls": calls}
                 os.environ["OMP_NUM_THREADS"] = str(cores)  # read by the process that starts next
-                found = in_fresh_process(Path(__file__), asked, limit=options.limit)
-                rows.append({"case": case, "cores": cores, **found})
-    record = {
-        "kind": "latency",
-        "quick": options.quick,
-        "machine": machine_facts(None),
-        "load": [load_before, os.getloadavg()[0]],
-        "memory": options.memory,
-        "rows": rows,
-    }
-    path = options.output / "latency-cpu.json"
+                found = in_fresh_process(Path(__file__), asked | {"quick": options.quick}, limit=options.limit)
+                record["rows"].append({"case": case, "cores": cores, **found})
+            record["load"][1] = os.getloadavg()[0]
+            _write(path, record)
+    return path
+
+
+def _write(path: Path, record: Record) -> None:
     for target, text in ((path, json.dumps(record, indent=1) + "\n"), (path.with_suffix(".md"), table(record))):
         with atomic_writer(target) as file:
             file.write(text.encode())
-    return path
 
 
 def fitted(case: str, path: Path, *, quick: bool = False) -> Values:

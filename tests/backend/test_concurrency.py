@@ -1,8 +1,10 @@
+import threading
+
 import numpy as np
 import pytest
 
 from pcarann.backend.arrays import place_of
-from pcarann.backend.concurrency import concurrently, single_threaded
+from pcarann.backend.concurrency import concurrently, least_seconds, single_threaded
 
 
 @pytest.mark.parametrize("bytes_each", [1, 2 << 30], ids=["threads", "one at a time"])
@@ -31,3 +33,17 @@ def test_what_the_caller_has_set_for_itself_holds_in_its_threads():
     with np.errstate(over="raise"):
         found = list(concurrently(lambda _: np.geterr()["over"], range(4), place=place_of(np.empty(0)), bytes_each=1))
     assert found == ["raise"] * 4
+
+
+@pytest.mark.parametrize("seconds", [least_seconds(1e6, 8e6), least_seconds(1e9)], ids=["short", "long"])
+def test_short_calls_stay_in_the_thread_of_the_caller_with_linear_algebra_on_one(seconds, monkeypatch):
+    from threadpoolctl import threadpool_info
+
+    monkeypatch.setattr("pcarann.backend.concurrency.cores", lambda: 2)
+
+    def seen(_):
+        return threading.get_ident(), {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+
+    found = list(concurrently(seen, range(3), place=place_of(None), bytes_each=1, seconds_each=seconds))
+    assert all(threads == {1} for _, threads in found)
+    assert all((ident == threading.get_ident()) == (seconds < 1e-3) for ident, _ in found)
