@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from pcarann.backend.arrays import Array, Place, cuts, place_of
-from pcarann.backend.concurrency import concurrently, least_seconds, unhurried
+from pcarann.backend.concurrency import concurrently, least_seconds, single_threaded, unhurried
 from pcarann.ensemble.members import ROWS, Member
 from pcarann.ensemble.prepared import Prepared
 from pcarann.latent.pca import PCA
@@ -201,9 +201,10 @@ class Ensemble:
             return mean, xp.zeros_like(mean)
         squares = self.place.zeros(*mean.shape)
         if self._one_by_one(int(mean.shape[0])):
-            for row in range(int(mean.shape[0])):
-                deviations = (latents[:, row, :] - centre[row, :]) @ self.output_pca.modes
-                squares[row, :] = xp.sum(deviations * deviations, axis=0) / (len(self.members) - 1)
+            with single_threaded(self.place):
+                for row in range(int(mean.shape[0])):
+                    deviations = (latents[:, row, :] - centre[row, :]) @ self.output_pca.modes
+                    squares[row, :] = xp.sum(deviations * deviations, axis=0) / (len(self.members) - 1)
             return mean, xp.sqrt(squares)
         for k in range(len(self.members)):
             deviation = (latents[k, :, :] - centre) @ self.output_pca.modes
