@@ -137,7 +137,7 @@ def train(settings: Settings, samples: Samples, tick: Tick) -> Fitted:
     clock.lap("novelty")
     averaged = group.subset(settings.symmetry.n_predict, settings.seed) if group and settings.symmetry else (0,)
     return Fitted(
-        Ensemble(*encoded.pcas, members, group, averaged),
+        Ensemble(*encoded.pcas, members, group, averaged).tried(rows.x),
         rows.x,
         rows.y,
         rows.samples,

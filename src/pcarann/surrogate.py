@@ -147,10 +147,11 @@ class Surrogate(Differentiable, RegressorMixin, BaseEstimator):  # type: ignore[
         """Prepare for many calls with few samples each; `prepared_` says what is kept, and what a call then costs.
 
         Hidden weights are kept up to so much memory ("1GB", "500MB", or bytes) and drawn at each call beyond. Up to 8
-        samples then go one by one and cost their own arithmetic, where else they cost that of a tile of 64; they differ
-        from the same samples in a large batch by rounding. `single` keeps these weights in single precision, if that
-        changes predictions of training samples by no more than a hundredth of what the fit misses of samples left out.
-        Files of the model stay the same. Of stages and flows, the surrogate that they begin with or march is prepared.
+        samples then always go one by one and cost their own arithmetic; they differ from the same samples in a large
+        batch by rounding, which readouts of nearly dependent features amplify. `single` keeps these weights in single
+        precision, if that changes predictions of training samples by no more than a hundredth of what the fit misses of
+        samples left out. Files of the model stay the same. Of stages and flows, the surrogate that they begin with or
+        march is prepared.
         """
         found = check_memory(memory)
         with writing(self):

@@ -6,9 +6,10 @@ The members differ in their random weights alone. Since G_U is affine, the mean 
 mean latents: it costs one decoding. The spread costs K decodings of latent deviations, summed in blocks of
 samples, so that K full-size fields never exist together.
 
-Samples travel in tiles, so that a prediction does not depend on those beside it; a tile costs its 64 rows. In an
-ensemble that was prepared (`pcarann.ensemble.prepared`), few samples go one by one, and cost their own arithmetic; they
-differ from the same ones in a large batch by rounding alone.
+Samples travel in tiles, so that a prediction does not depend on those beside it; a tile costs its 64 rows. Few samples
+go one by one, and cost their own arithmetic; they differ from the same ones in a large batch by rounding alone. Readouts
+of nearly dependent features amplify rounding: where that was seen on training samples, few samples travel in a tile
+too, unless the ensemble was prepared (`pcarann.ensemble.prepared`).
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from pcarann.backend.arrays import Array, Place, cuts, place_of
+from pcarann.backend.arrays import Array, Place, cuts, place_of, taken
 from pcarann.backend.concurrency import concurrently, least_seconds, single_threaded, unhurried
+from pcarann.backend.random import spread
 from pcarann.ensemble.members import ROWS, Member
 from pcarann.ensemble.prepared import Prepared
 from pcarann.latent.pca import PCA
@@ -36,6 +38,7 @@ _ENCODED_ROWS = 256  # fields at a time through the PCA, which makes a centred c
 # and a prediction should not depend on the samples beside it.
 _TILE = 64
 _FEW = 8  # rows that go one by one: from here on, one tile costs less
+_PROBED, _JUDGES, _STEADY = 3, 2, 1e-10  # training rows and members that are looked at; what rounding may change
 _FIELD_BYTES = 1 << 26  # memory of one block of fields while their spread is summed
 
 
@@ -50,6 +53,8 @@ class Ensemble:
     """Symmetry of the problem, where one is known"""
     averaged: tuple[int, ...] = (0,)
     """Elements of the group over which predictions are averaged"""
+    steady: bool = False
+    """Whether samples that go one by one were seen to differ from those in a tile by rounding alone"""
     prepared: Prepared | None = None
     """What was kept for calls with few samples, where it was asked for"""
 
@@ -57,6 +62,16 @@ class Ensemble:
     def place(self) -> Place:
         """Where all arrays of the ensemble live."""
         return place_of(self.output_pca.mean)
+
+    def tried(self, x: Array) -> Ensemble:
+        """The same ensemble, which knows from some (samples, latent) training rows whether it is steady."""
+        rows = taken(x, spread(int(x.shape[0]), _PROBED))
+        xp, tile = self.place.xp, padded(rows)
+        for member in self.members[:_JUDGES] if self.place.on_host else ():
+            whole = member(tile)[: rows.shape[0], :]
+            if float(xp.max(xp.abs(member.few(rows) - whole))) > _STEADY * float(xp.max(xp.abs(whole))):
+                return replace(self, steady=False)
+        return replace(self, steady=True)
 
     def with_readouts(self, readouts: list[Array]) -> Ensemble:
         """Return the same ensemble with other readouts, one per member."""
@@ -179,7 +194,7 @@ class Ensemble:
 
     def _one_by_one(self, rows: int) -> bool:
         """Whether so many rows go each by itself."""
-        return self.prepared is not None and rows <= _FEW and self.place.on_host
+        return (self.steady or self.prepared is not None) and rows <= _FEW and self.place.on_host
 
     def _decoded(self, latents: Array, out: Array | None = None) -> Array:
         """Fields of (rows, latent) output latents, into `out` if given."""

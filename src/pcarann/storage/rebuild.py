@@ -75,7 +75,7 @@ def rebuilt(document: Document, tensors: Tensors, place: Place) -> tuple[Fitted,
     members = _members(document["reports"], features, output_pca.n_components, arrays)
     points = {math.prod(output_pca.grid), math.prod(getattr(output_pca, "trained_grid", output_pca.grid))}
     fitted = Fitted(
-        ensemble=Ensemble(input_pca, output_pca, members, group, averaged),
+        ensemble=Ensemble(input_pca, output_pca, members, group, averaged).tried(x),
         x=x,
         y=arrays("y", rows, output_pca.n_components),
         feature_map=feature_map,
