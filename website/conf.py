@@ -26,6 +26,7 @@ pygments_style, pygments_dark_style = "friendly", "github-dark"
 
 autodoc_default_options = {"members": True, "member-order": "bysource"}
 autodoc_typehints_format = "short"
+add_module_names = False
 maximum_signature_line_length = 100
 napoleon_google_docstring = False
 napoleon_use_rtype = False

@@ -35,10 +35,10 @@ def main(names: list[str]) -> None:
 
 
 def shrink(picture: Path, target: Path) -> None:
-    """Copy a picture, at most 1200 pixels wide, with 64 colours: a tenth of its size."""
+    """Copy a picture, at most 1200 pixels wide, with 256 colours: a fraction of its size."""
     with Image.open(picture) as image:
         image.thumbnail((1200, 1200))
-        image.convert("RGB").quantize(64).save(target, optimize=True)
+        image.convert("RGB").quantize(256).save(target, optimize=True)
 
 
 if __name__ == "__main__":
