@@ -13,6 +13,7 @@ NAV: dict[str, dict[str, str]] = {
         "options.md": "Which option when",
         "uncertainty.md": "Uncertainty",
         "samples.md": "How many samples",
+        "derivatives.md": "Derivatives",
         "stages.md": "Stages that see space",
         "performance.md": "Performance",
         "migrating.md": "Coming from other libraries",
