@@ -159,4 +159,21 @@ def _first_sentence(node: ast.AST) -> str:
 if __name__ == "__main__":
     gather()
     here = str(Path(__file__).parent)
-    sys.exit(sphinx(["-W", "--keep-going", "-q", "-E", "-j", "2", "-c", here, str(PAGES), str(SITE)]))
+    sys.exit(
+        sphinx(
+            [
+                "-W",
+                "--keep-going",
+                "-q",
+                "-E",
+                "-j",
+                "2",
+                "-c",
+                here,
+                "-d",
+                str(PAGES.with_name("doctrees")),
+                str(PAGES),
+                str(SITE),
+            ]
+        )
+    )
