@@ -2,15 +2,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: test lint types demo clean bench
+.PHONY: test lint types demo docs gallery clean bench
 .DELETE_ON_ERROR:
 
 test: lint types
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: .venv/ready
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples website
+	$(BIN)/ruff format --check src tests benchmarks examples website
 
 types: .venv/ready
 	$(BIN)/mypy
@@ -29,8 +29,22 @@ demo: .venv/light
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[figures]'
 	touch $@
 
+# A site in build/site that asks nothing of other machines; a warning is an error.
+docs: .venv/docs
+	$(BIN)/python website/samples.py
+	$(BIN)/python website/build.py
+	@echo "Open build/site/index.html."
+
+# The pictures of docs/gallery, from all examples in full: minutes.
+gallery: .venv/ready
+	$(BIN)/python website/gallery.py
+
+.venv/docs: .venv/ready
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	touch $@
+
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf build .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # Needs an idle machine. Peers that do not install are left out, and the table says so.
 bench: .venv/ready

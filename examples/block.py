@@ -7,7 +7,7 @@ Inputs are the field a on the nodes and two numbers, the output is T. Lengths ar
 surroundings, k in units of its median, so that a film is in 1/mm. Sample i depends on the seed and i alone, not on the
 mesh.
 
-    python examples/block.py --count 300        writes block.npz and block_mesh.vtu
+    python examples/block.py --count 300        writes block.npz, block_mesh.vtu and block.png
 
 >>> conductivity = np.zeros(len(mesh(0).p.T))                 # k = 1 everywhere
 >>> T = solve(conductivity, film=0.0, temperature=100.0, level=0)          # faces insulated: the same at all heights

@@ -9,7 +9,7 @@ stresses in MPa, temperatures in K above the surroundings. The field is Gaussian
 by its Karhunen–Loève expansion on the square, so that sample i depends on the seed and i alone, not on the mesh. The
 stiffness never changes: it is factorised once, and a sample costs one assembly and one solve of the heat equation.
 
-    python examples/plate.py --count 500        writes plate.npz and plate_mesh.vtu
+    python examples/plate.py --count 500        writes plate.npz, plate_mesh.vtu and plate.png
 
 >>> conductivity = np.zeros(len(mesh(1).p.T))                 # k = 1 everywhere
 >>> u, T = solve(conductivity, angle=0.0, temperature=100.0, level=1)
@@ -34,7 +34,9 @@ from scipy.sparse.linalg import splu
 from skfem import Basis, BilinearForm, ElementTriP1, ElementVector, FacetBasis, LinearForm, MeshQuad, MeshTri
 from skfem.helpers import ddot, div, dot, eye, grad, sym_grad, trace
 
-__all__ = ["heat_flow", "mesh", "options", "random_field", "ring", "sample", "solve", "write"]
+from pcarann.drawing import blank, draw_field, save, style
+
+__all__ = ["draw", "heat_flow", "mesh", "options", "random_field", "ring", "sample", "solve", "write"]
 
 Field = np.ndarray[Any, Any]
 
@@ -171,13 +173,25 @@ def sample(count: int, seed: int, *, level: int = LEVEL) -> tuple[dict[str, Fiel
 
 
 def write(name: str, mesh: Any, inputs: dict[str, Field], outputs: dict[str, Field], folder: Path) -> None:
-    """Write all samples to NAME.npz, and the mesh with the fields of the first to NAME_mesh.vtu."""
+    """Write all samples to NAME.npz, and the mesh with the fields of the first to NAME_mesh.vtu and NAME.png."""
     named = {f"input_{key}": values for key, values in inputs.items()}
     named |= {f"output_{key}": values for key, values in outputs.items()}
     np.savez_compressed(folder / f"{name}.npz", points=mesh.p.T, cells=mesh.t.T, **named)
     first = {key: _in_space(values[0]) for key, values in named.items() if values.ndim > 1}
     cells = {{3: "triangle", 4: "tetra"}[len(mesh.t)]: mesh.t.T}
     meshio.write_points_cells(folder / f"{name}_mesh.vtu", _in_space(mesh.p.T), cells, point_data=first)
+    draw(folder / f"{name}.png", mesh, {key: values[0] for key, values in named.items() if values.ndim > 1})
+
+
+def draw(path: Path, mesh: Any, fields: dict[str, Field]) -> None:
+    """Draw fields at the nodes side by side: of vectors their lengths, of solids the surface."""
+    triangles = mesh.t.T if len(mesh.t) == 3 else mesh.facets[:, mesh.boundary_facets()].T
+    with style():
+        figure = blank(3.2 * len(fields), 2.6)
+        for axis, (name, values) in zip(np.atleast_1d(figure.subplots(1, len(fields))), fields.items(), strict=True):
+            draw_field(axis, values, points=mesh.p.T, triangles=triangles)
+            axis.set(title=name.replace("_", ": "), xlabel="", ylabel="")
+        save(figure, path)
 
 
 def _in_space(values: Field) -> Field:

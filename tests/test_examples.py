@@ -28,6 +28,21 @@ def plate():
     return example("plate")
 
 
+@pytest.mark.filterwarnings("ignore:.* lie outside the training data")
+def test_files_become_a_surrogate_and_files_for_paraview(plate, tmp_path, capsys):
+    import meshio
+
+    plate.write("plate", plate.mesh(0), *plate.sample(80, 0, level=0), tmp_path)
+    error, covered = example("surrogate").main(tmp_path / "plate.npz", "displacement", budget=2.0)
+    assert error < 0.15
+    assert 0.7 < covered <= 1
+    assert "Latent models" in capsys.readouterr().out
+    fields = meshio.read(tmp_path / "plate_0001.vtu").point_data
+    assert fields["mean"].shape == (plate.mesh(0).p.shape[1], 2)
+    assert (fields["lower"] <= fields["upper"]).all()
+    assert {"surrogate.png", "plate.png", "plate.pcarann"} < {path.name for path in tmp_path.iterdir()}
+
+
 @pytest.fixture(scope="module")
 def block(plate):
     with pytest.MonkeyPatch.context() as patch:

@@ -1,0 +1,45 @@
+"""Run all examples in full, and put the picture of each into docs/gallery.
+
+python website/gallery.py [NAME ...]      those alone
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from PIL import Image
+
+ROOT = Path(__file__).resolve().parents[1]
+PICTURES = ROOT / "docs" / "gallery"
+ARGUMENTS = {
+    "plate": ["--count", "500", "--output", "{folder}"],
+    "block": ["--count", "4", "--output", "{folder}"],
+    "surrogate": ["{folder}/plate.npz", "displacement"],
+}
+"""What a script wants beside its name, where that is not a folder; those that others need come first"""
+
+
+def main(names: list[str]) -> None:
+    """Run these examples, or all."""
+    scripts = {path.stem for path in (ROOT / "examples").glob("*.py")}
+    PICTURES.mkdir(exist_ok=True)
+    with TemporaryDirectory() as folder:
+        for name in names or [*ARGUMENTS, *sorted(scripts - set(ARGUMENTS))]:
+            arguments = [one.format(folder=folder) for one in ARGUMENTS.get(name, ["{folder}"])]
+            print(f"== {name}", flush=True)
+            subprocess.run([sys.executable, ROOT / "examples" / f"{name}.py", *arguments], check=True)
+            shrink(Path(folder) / f"{name}.png", PICTURES / f"{name}.png")
+
+
+def shrink(picture: Path, target: Path) -> None:
+    """Copy a picture, at most 1200 pixels wide, with 256 colours: a fraction of its size."""
+    with Image.open(picture) as image:
+        image.thumbnail((1200, 1200))
+        image.convert("RGB").quantize(256).save(target, optimize=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
