@@ -7,9 +7,9 @@ mean latents: it costs one decoding. The spread costs K decodings of latent devi
 samples, so that K full-size fields never exist together.
 
 Samples travel in tiles, so that a prediction does not depend on those beside it; a tile costs its 64 rows. Few samples
-go one by one, and cost their own arithmetic; they differ from the same ones in a large batch by rounding alone. Readouts
-of nearly dependent features amplify rounding: where that was seen on training samples, few samples travel in a tile
-too, unless the ensemble was prepared (`pcarann.ensemble.prepared`).
+go one by one, and cost their own arithmetic; they differ from the same ones in a large batch by rounding alone.
+Readouts of nearly dependent features amplify rounding: where that was seen on training samples, few samples travel in a
+tile too, unless the ensemble was prepared (`pcarann.ensemble.prepared`).
 """
 
 from __future__ import annotations
