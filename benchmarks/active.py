@@ -8,7 +8,9 @@
 of predictions in the mean square over 400 other samples and all points, relative, as medians over seeds. A share is
 that of all samples after which a way is as good as random ones are at their best; 1.5 says that it never is.
 
-    python benchmarks/active.py            some minutes
+    python benchmarks/active.py            all ways on all problems, some minutes
+    python benchmarks/active.py --ways interval --problems layer fin --start 100 -o results/active/other_seeds.json
+                                           one way again, on seeds by which it was not chosen
     python benchmarks/active.py --quick    seconds: the numbers mean nothing
 """
 
@@ -81,16 +83,20 @@ def share(ours: Values, chance: Values) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
-    """Compare all ways on all problems, and write the record."""
+    """Compare ways on problems, and write the record."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("-o", "--output", type=Path, default=ROOT / "results" / "active")
+    parser.add_argument("--ways", nargs="+", choices=WAYS[1:], default=WAYS[1:], help="beside random")
+    parser.add_argument("--problems", nargs="+", choices=tuple(PROBLEMS), default=tuple(PROBLEMS))
+    parser.add_argument("--start", type=int, default=0, help="first of the seeds")
+    parser.add_argument("-o", "--output", type=Path, default=ROOT / "results" / "active" / "active.json")
     chosen = parser.parse_args(arguments)
-    seeds, rounds, ways = (1, 1, WAYS[:2]) if chosen.quick else (SEEDS, ROUNDS, WAYS)
+    rounds, ways = (1, WAYS[:2]) if chosen.quick else (ROUNDS, ("random", *chosen.ways))
+    seeds = [chosen.start + i for i in range(1 if chosen.quick else SEEDS)]
     medians: dict[str, dict[str, list[float]]] = {}
     shares: dict[str, dict[str, float]] = {}
-    for name, problem in PROBLEMS.items():
-        runs = {by: [example.errors(problem, by, seed, rounds) for seed in range(seeds)] for by in ways}
+    for name in chosen.problems:
+        runs = {by: [example.errors(PROBLEMS[name], by, seed, rounds) for seed in seeds] for by in ways}
         medians[name] = {by: np.median(found, axis=0).tolist() for by, found in runs.items()}
         chance = np.array(medians[name]["random"])
         shares[name] = {by: share(np.array(curve), chance) for by, curve in medians[name].items()}
@@ -98,8 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
         sys.stdout.flush()
     record = {"seeds": seeds, "first": example.FIRST, "batch": example.BATCH, "errors": medians, "shares": shares}
     record |= {"machine": machine_facts(None)}
-    chosen.output.mkdir(parents=True, exist_ok=True)
-    with atomic_writer(chosen.output / "active.json") as file:
+    chosen.output.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_writer(chosen.output) as file:
         file.write(json.dumps(record, indent=1).encode() + b"\n")
     return record
 

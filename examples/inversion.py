@@ -91,7 +91,8 @@ class Posterior:
 
     def begun(self, rng: np.random.Generator, walkers: int) -> tuple[Values, Values]:
         """The most likely parameters, and some (walkers, 12) around them by Laplace's rule, inside the bounds."""
-        best = minimize(self.slope, np.r_[1.5, 1.25, np.zeros(MODES)], jac=True, method="L-BFGS-B", bounds=BOUNDS).x
+        middle, options = np.r_[1.5, 1.25, np.zeros(MODES)], {"maxiter": 40}
+        best = minimize(self.slope, middle, jac=True, method="L-BFGS-B", bounds=BOUNDS, options=options).x
         J = self.quantity.gradient(best[None])[0]
         information = J.T @ self.inverse @ J + np.diag([1.0, 5.0, *np.ones(MODES)])  # uniform by their variance
         around = best + rng.normal(size=(walkers, len(best))) @ np.linalg.cholesky(np.linalg.inv(information)).T
@@ -103,7 +104,7 @@ def learned(rng: np.random.Generator, train: int, kept: int) -> tuple[Any, Value
     """The quantity of the sensors, calibrated, and the covariance of its error."""
     parameters = prior(rng, train + kept)
     fields = np.array([solve(one) for one in parameters])
-    model = PCARaNN((12, 40), regressor="kernel", linear=True, n_members=4).fit(parameters[:train], fields[:train])
+    model = PCARaNN((12, 40), (150, 50), n_members=4, ridge="gcv", linear=True).fit(parameters[:train], fields[:train])
     sensors = np.eye(SIDE * SIDE)[SENSORS].reshape(-1, SIDE, SIDE)
     quantity = model.quantity(sensors).calibrate(parameters[train:], fields[train:])
     band = quantity.predict_interval(parameters[train:], alpha=0.32)
@@ -132,7 +133,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Values]:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("-o", "--output", type=Path, default=Path(), help="folder")
     chosen = parser.parse_args(arguments)
-    train, kept, steps = (100, 60, 30) if chosen.quick else (300, 300, 800)
+    train, kept, steps = (100, 60, 30) if chosen.quick else (600, 300, 800)
     rng = np.random.default_rng(0)
     quantity, error = learned(rng, train, kept)
     truth, noise, draws = prior(rng, 1)[0], NOISE**2 * np.eye(len(SENSORS)), {}

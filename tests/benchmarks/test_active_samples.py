@@ -36,6 +36,6 @@ def test_solutions_solve_their_equations():
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_quick_run_records_every_problem(tmp_path):
-    active.main(["--quick", "-o", str(tmp_path)])
+    active.main(["--quick", "-o", str(tmp_path / "active.json")])
     record = json.loads((tmp_path / "active.json").read_text())
     assert list(record["shares"]) == list(active.PROBLEMS)
