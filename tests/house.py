@@ -27,7 +27,7 @@ LAYERS = {
     "uncertainty": ("uncertainty",),
     "containers": ("containers",),
     "space": ("spatial",),
-    "a fit": ("options", "settings", "fitted", "attributes", "fitting", "recipe", "storage", "derivatives"),
+    "a fit": ("options", "settings", "fitted", "attributes", "fitting", "recipe", "storage", "derivatives", "quantity"),
     "surrogates": (
         "surrogate",
         "operator",
@@ -35,6 +35,7 @@ LAYERS = {
         "contest",
         "automatic",
         "marching",
+        "sampling",
         "loading",
         "pcarann",
     ),

@@ -168,3 +168,50 @@ def test_samples_and_mesh_are_written_and_read_again(name, request, tmp_path):
     read = meshio.read(tmp_path / f"{name}_mesh.vtu")
     assert np.array_equal(read.point_data["output_temperature"], outputs["temperature"][0])
     assert read.points.shape == (module.mesh(0).p.shape[1], 3)
+
+
+@pytest.mark.filterwarnings("ignore:.* lie outside the training data")
+def test_a_guarded_design_is_confirmed_by_the_solver_and_one_without_guard_exploits_the_surrogate(tmp_path):
+    design = example("design")
+    found = design.main(["--quick", "-o", str(tmp_path)])
+    assert found["confirmed"]
+    assert design.solve(found["careful"])[-1] <= 1.02 * design.LIMIT
+    assert design.solve(found["trusting"])[-1] > 1.5 * design.LIMIT
+    # Sections of the lightest beam are in the ratio of the sixth roots of ∫ (1 − x)² over them.
+    ends = np.linspace(0, 1, 5)
+    bending = -np.diff((1 - ends) ** 3) / 3
+    lightest = bending ** (1 / 6) * (np.cbrt(bending).sum() / design.LIMIT) ** 0.25
+    assert design.mass(found["careful"]) == pytest.approx(design.mass(lightest), rel=0.02)
+    assert (tmp_path / "design.png").stat().st_size > 0
+
+
+@pytest.mark.filterwarnings("ignore:.* lie outside the training data", "ignore:relative error .*")
+def test_a_surrogate_that_chooses_its_samples_is_drawn_beside_one_that_does_not(tmp_path):
+    curves = example("active").main(["--quick", "-o", str(tmp_path)])
+    assert [len(curve) for curve in curves.values()] == [3, 3]
+    assert curves["random"][0] == curves["error"][0] > curves["error"][2]
+    assert (tmp_path / "active.png").stat().st_size > 0
+
+
+@pytest.mark.filterwarnings("ignore:.* lie outside the training data")
+def test_an_inversion_draws_posteriors_with_the_model_error_and_without(tmp_path):
+    pytest.importorskip("emcee", reason="posteriors are drawn with emcee")
+    draws = example("inversion").main(["--quick", "-o", str(tmp_path)])
+    widths = {name: np.std(found, axis=0).mean() for name, found in draws.items()}
+    assert widths["with model error"] > widths["without"]
+    assert (tmp_path / "inversion.png").stat().st_size > 0
+
+
+def test_the_beam_of_the_design_bends_as_beams_do():
+    design = example("design")
+    assert design.solve(np.ones(4))[-1] == pytest.approx(1 / 3, rel=1e-4)
+    assert np.allclose(design.solve(np.full(4, 0.5)), 16 * design.solve(np.ones(4)))
+
+
+def test_the_field_of_the_inversion_is_that_of_a_square():
+    pytest.importorskip("emcee", reason="posteriors are drawn with emcee")
+    case = example("inversion")
+    uniform = case.solve(np.r_[-50.0, 1.0, np.zeros(case.MODES)])
+    # −Δu = 1: 0.07367 in the middle of the unit square; h only lowers it.
+    assert uniform[12, 12] == pytest.approx(0.07367, rel=3e-3)
+    assert case.solve(np.r_[1.0, 1.0, np.zeros(case.MODES)])[12, 12] < uniform[12, 12]

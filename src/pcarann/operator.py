@@ -36,14 +36,7 @@ from pcarann.symmetry.generators import Symmetry
 from pcarann.uncertainty.bands import Block
 from pcarann.uncertainty.conformal import Calibration, PartsCalibration
 from pcarann.uncertainty.novelty import Novelty
-from pcarann.validation import (
-    check_count,
-    check_number,
-    check_pair_lengths,
-    check_seed,
-    column_names,
-    warn_user,
-)
+from pcarann.validation import check_count, check_number, check_pair_lengths, check_seed, column_names, warn_user
 
 if TYPE_CHECKING:
     from pcarann.recipe.report import AutoReport
@@ -324,6 +317,9 @@ class PCARaNN(FittedAttributes, Surrogate):
     def _blocks(self, X: Array, fitted: Fitted) -> tuple[int, Iterable[Block]]:
         look = self._look(X, fitted)
         return int(look.inputs.shape[0]), fitted.blocks(look)
+
+    def _member_blocks(self, X: Array, fitted: Fitted, members: bool) -> Iterable[tuple[slice, list[Array]]]:
+        return fitted.ensemble.member_blocks(self._look(X, fitted).orbit, members)
 
     def _linearized(self, X: Array, fitted: Fitted) -> Linearized:
         return linearized_at(fitted, self._look(X, fitted))

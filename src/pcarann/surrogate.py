@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Protocol, Self
 
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -25,6 +26,7 @@ from pcarann.derivatives.differentiable import Differentiable
 from pcarann.ensemble.prepared import Prepared
 from pcarann.mesh.mesh import Mesh
 from pcarann.options import with_option
+from pcarann.quantity.quantity import Quantity
 from pcarann.storage.container import write
 from pcarann.uncertainty.bands import Band, Block, Spread, band, gathered, scores_of
 from pcarann.uncertainty.conformal import Calibration, Method, PartsCalibration, check_level
@@ -109,6 +111,28 @@ class Surrogate(Differentiable, RegressorMixin, BaseEstimator):  # type: ignore[
         found = self._parts(plain, fitted)
         beyond = None if found.beyond is None else handed(found.beyond)
         return Spread(handed(found.mean), handed(found.members), beyond)
+
+    def predict_blocks(self, X: Any, members: bool = False, **how: Any) -> Iterator[tuple[slice, tuple[Any, ...]]]:
+        """Predict by blocks of samples: which, and their mean fields, followed by those of each member if asked.
+
+        So many samples can be predicted whose fields do not fit in memory together. Options of a roll-out, such as its
+        `controls`, are those of its `predict`.
+        """
+        fitted = self._asked(**how)
+        plain, handed = self._opened(X, fitted, whole=False)
+        for rows, fields in self._member_blocks(plain, fitted, members):
+            yield rows, tuple(handed(_handed(plain, fitted, one)) for one in fields)
+
+    def quantity(self, of: Any, derivative: Callable[[Any], Any] | None = None) -> Quantity:
+        """A quantity of interest of predictions, with spread, intervals and gradient of its own.
+
+        `of` is a linear functional, an array of weights on the outputs' grid (a stack (k, *grid) of k of them; by name
+        for several outputs), or a function of predicted fields that gives (samples,) or (samples, k) numbers. The
+        `derivative` of a function gives d f / d fields, shaped as fields are, with k after the samples where there are
+        k numbers; only `gradient` needs it.
+        """
+        self._require_fitted()
+        return Quantity(self, of, derivative)
 
     def score(self, X: Array, y: Array, sample_weight: Array | None = None) -> float:
         """R² of the prediction, all output values weighted by their variance."""
@@ -239,13 +263,26 @@ class Surrogate(Differentiable, RegressorMixin, BaseEstimator):  # type: ignore[
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit(X, y) first.")
         return self.fitted_
 
+    def _asked(self) -> Any:
+        """What the surrogate is at this moment; a roll-out as it was asked for."""
+        return self._require_fitted()
+
+    def _member_blocks(self, X: Array, fitted: Any, members: bool) -> Iterable[tuple[slice, list[Array]]]:
+        """Mean fields by blocks of samples, followed by those of each member if asked, in the units inside."""
+        found: Iterable[tuple[slice, list[Array]]] = fitted.member_blocks(X, members)
+        return found
+
     @staticmethod
-    def _opened(X: Any, fitted: State) -> tuple[Array, Callable[[Array], Any]]:
-        """Inputs as the plain array that the model knows, and what turns predicted arrays into what users hold."""
+    def _opened(X: Any, fitted: State, whole: bool = True) -> tuple[Array, Callable[[Array], Any]]:
+        """Inputs as the plain array that the model knows, and what turns predicted arrays into what users hold.
+
+        Where these are not of the whole, they have no coordinates of samples.
+        """
         packing = fitted.packing
         if packing is None:
             return X, lambda fields: fields
         plain, like = packing.opened(X, fitted.place)
+        like = like if whole else replace(like, sample_coords={})
         return plain, lambda fields: packing.handed(fields, like)
 
     def _predicted(self, X: Array, fitted: State, return_std: bool) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from pcarann.backend.arrays import Array, Place, place_of, taken, to_host
+from pcarann.backend.arrays import Array, Place, cuts, place_of, taken, to_host
 from pcarann.backend.gathers import gather_adjoint
 from pcarann.backend.random import permutation, spread
 from pcarann.containers.parts import Part
@@ -36,6 +36,7 @@ _FEWEST_MODES, _AS_LIKELY = 4, 0.01  # modes that always stay; loss of likelihoo
 _FEW_COLUMNS = 8  # which are a table, whatever they have to do with each other
 _MOST_WEIGHTS = 64  # of the columns of a table; further ones share one
 _STREAM = (-31,)
+_AT_ONCE = 1 << 17  # values of a field on a CPU
 
 Values = np.ndarray[Any, np.dtype[Any]]
 
@@ -95,11 +96,20 @@ class PartCode:
         assert self.modes is not None
         return replace(self, modes=self.modes[:modes, :], factor=self.factor[:modes])
 
-    def unlike(self, matrix: Array) -> int:
-        """How many of these samples are unlike those of the training, so that the modes miss much of them."""
-        if self.modes is None or not np.isfinite(self.far):
-            return 0
-        return int((_missed(matrix / self.unit, self.mean, self.modes, self.quadrature) > self.far).sum())
+    def looked_at(self, matrix: Array) -> tuple[Array, int]:
+        """(samples, latents), and how many samples are unlike those of the training: the modes miss much of them.
+
+        Samples go by blocks on a CPU, so that what is made of them stays in its cache.
+        """
+        if self.modes is None:
+            return self(matrix), 0
+        place, samples = place_of(matrix), int(matrix.shape[0])
+        latents, unlike = place.empty(samples, int(self.factor.shape[0])), 0
+        for rows in cuts(samples, max(1, _AT_ONCE // int(matrix.shape[1])) if place.on_host else samples):
+            x, missed = _encoded(matrix[rows, :] / self.unit, self.mean, self.modes, self.quadrature)
+            latents[rows, :] = x * self.factor
+            unlike += int((missed > self.far).sum()) if np.isfinite(self.far) else 0
+        return latents, unlike
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,8 +169,9 @@ class InputCode:
         found, unlike = [], []
         for code in self.codes:
             matrix = matrix_of(arrays[code.part.name], code.part, "X", place)
-            found.append(code(matrix))
-            if many := code.unlike(matrix):
+            latents, many = code.looked_at(matrix)
+            found.append(latents)
+            if many:
                 unlike.append(f"{many} of {int(matrix.shape[0])} samples of X[{code.part.name!r}]")
         return place.xp.concat(found, axis=1), unlike
 
@@ -287,7 +298,7 @@ def _reached(matrix: Array, weights: Array | None, seed: int) -> tuple[int, floa
     further = [unseen[part].sum() > _FURTHER * seen[part].sum() for part in groups]
     modes = int(groups[further.index(True)].start) if any(further) else _MOST_MODES
     modes = max(modes, min(_FEWEST_MODES, len(seen)))
-    missed = _missed(held, pca.mean, pca.modes[: min(modes, len(seen)), :], weights)
+    _, missed = _encoded(held, pca.mean, pca.modes[: min(modes, len(seen)), :], weights)
     size = math.sqrt(float(seen.sum()))
     return modes, _FAR * max(float(missed.max()), 1e-6 * size)
 
@@ -302,14 +313,14 @@ def _nobody(_: str) -> None:
     """Nobody is told."""
 
 
-def _missed(matrix: Array, mean: Array, modes: Array, weights: Array | None) -> Values:
-    """‖a − G(F(a))‖ of every sample, on the host."""
+def _encoded(matrix: Array, mean: Array, modes: Array, weights: Array | None) -> tuple[Array, Values]:
+    """Latents of every sample, without w, and ‖a − G(F(a))‖, on the host."""
     xp = place_of(matrix).xp
     centred = matrix - mean
     weighted = centred if weights is None else centred * weights
     x = weighted @ modes.T
     squares = xp.sum(centred * weighted, axis=1) - xp.sum(x * x, axis=1)
-    return np.asarray(to_host(xp.sqrt(xp.clip(squares, min=0.0))))
+    return x, np.asarray(to_host(xp.sqrt(xp.clip(squares, min=0.0))))
 
 
 def _blocks(code: PartCode) -> list[int]:

@@ -151,6 +151,29 @@ class Ensemble:
         for rows in cuts(orbit[0].shape[0], size):
             yield rows, *_spread(self._averaged_members([x[rows, :] for x in orbit]))
 
+    def member_blocks(self, orbit: list[Array], members: bool) -> Iterator[tuple[slice, list[Array]]]:
+        """Yield (rows, fields) for blocks of the latents of an orbit: the mean, then those of each member if asked."""
+        copies = len(self.members) + 1 if members else 1
+        size = max(_TILE, _FIELD_BYTES // (8 * copies * int(self.output_pca.mean.shape[0])) // _TILE * _TILE)
+        for rows in cuts(orbit[0].shape[0], size):
+            part = [x[rows, :] for x in orbit]
+            if members:
+                fields = self._averaged_members(part)
+                yield rows, [self.place.xp.mean(fields, axis=0), *(fields[k, :, :] for k in range(len(self.members)))]
+            else:
+                yield rows, [self.mean_fields(part)]
+
+    def output_energies(self) -> Array:
+        """Σ over training samples of the squares of centred outputs, (1, values), as their modes hold it.
+
+        It is the same wherever a symmetry moves it; what moves with a sign has none as a square.
+        """
+        xp, group = self.place.xp, self.group
+        squares = xp.sum((self.output_pca.modes * self.output_pca.singular_values[:, None]) ** 2, axis=0)[None, :]
+        if group is None:
+            return squares
+        return sum(xp.abs(group.move_outputs(squares, g)) for g in self.averaged) / len(self.averaged)
+
     def _blocks_alone(self, x: Array, size: int) -> Iterator[tuple[slice, Array, Array]]:
         """Yield (rows, μ, σ) without a symmetry: the spread is summed over deviations of latents."""
         for outer in cuts(x.shape[0], ROWS):

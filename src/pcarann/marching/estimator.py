@@ -282,6 +282,9 @@ class Marching(Surrogate):
         found: Marched = self._marched
         return found
 
+    def _asked(self, controls: Any = None) -> Flow:
+        return self._rolled(None, controls)
+
     def _rolled(self, steps: int | None, controls: Any) -> Flow:
         """The roll-out over so many steps, under these controls."""
         flow: Flow = self._require_fitted()

@@ -194,3 +194,21 @@ class Flow:
             said = watch.said()
         if said:
             warn_user(said)
+
+    def member_blocks(self, X: Any, members: bool) -> Iterator[tuple[slice, list[Array]]]:
+        """Mean roll-outs by blocks of samples, then those of each member if asked; X as handed over.
+
+        Then a warning where some left the training data.
+        """
+        departure, watch = self.departing(X), Watch(self.model, self.step, self.window, self.reach)
+        values, copies = int(np.prod(self.output_grid)), _COPIES + self.model.members
+        for rows in cuts(len(departure), max(1, _BLOCK_BYTES // (8 * copies * values))):
+            part = departure.part(rows)
+            found = [self.rolled_out(part, k) for k in range(self.model.members)]
+            with np.errstate(over="ignore", invalid="ignore"):
+                mean = sum(found) / len(found)
+                watch.block(self.inputs_along(part, mean), mean)
+            flat = (rows.stop - rows.start, -1)
+            yield rows, [self.place.xp.reshape(one, flat) for one in (mean, *(found if members else ()))]
+        if said := watch.said():
+            warn_user(said)

@@ -22,6 +22,7 @@ from pcarann.spatial.start import Start
 from pcarann.spatial.terms import Terms
 from pcarann.uncertainty.bands import Block
 from pcarann.uncertainty.conformal import Calibration
+from pcarann.validation import check_fields, warn_user
 
 __all__ = ["FittedStages", "Range", "range_of"]
 
@@ -162,6 +163,17 @@ class FittedStages:
             fields = xp.stack([chain(given, begun) for chain in self.chains])
             mean = xp.mean(fields, axis=0)
             yield rows, mean, self._spread(fields), None
+
+    def member_blocks(self, X: Array, members: bool) -> Iterator[tuple[slice, list[Array]]]:
+        """Mean fields by blocks of samples, then those of each member if asked, in units inside; X as handed over."""
+        inputs = check_fields(X, "X", self.place, grid=self.layout.input_grid, owner="Staged")[0]
+        if said := self.warning(inputs):
+            warn_user(said)
+        values = math.prod(self.output_grid) * self.members
+        for rows in cuts(int(inputs.shape[0]), max(1, _AT_A_TIME // values)):
+            begun, given = self._started(inputs[rows, :]), inputs[rows, :] / self.units.inputs
+            fields = [chain(given, begun) for chain in self.chains]
+            yield rows, [sum(fields) / self.members, *(fields if members else ())]
 
     def _spread(self, fields: Array) -> Array:
         """Deviation of (members, samples, values) fields, drawn to the mean of a field where members are few.

@@ -125,11 +125,7 @@ class Edge:
 
     def output_spread(self, ensemble: Ensemble) -> Array:
         """Standard deviation of the training outputs at each value, (1, values), as their modes hold it."""
-        pca, group, xp = ensemble.output_pca, ensemble.group, ensemble.place.xp
-        squares = xp.sum((pca.modes * pca.singular_values[:, None]) ** 2, axis=0)[None, :] / self.samples
-        if group is not None:  # the same wherever a symmetry moves it; what moves with a sign has none as a square
-            squares = sum(xp.abs(group.move_outputs(squares, g)) for g in ensemble.averaged) / len(ensemble.averaged)
-        return xp.sqrt(squares)
+        return ensemble.place.xp.sqrt(ensemble.output_energies() / self.samples)
 
     def _inside(self, x: Array) -> Array:
         xp = place_of(x).xp

@@ -1,0 +1,1 @@
+"""Quantities of interest: functionals of predicted fields, with spread, intervals and gradients of their own."""

@@ -1,0 +1,100 @@
+"""Where to solve next: where errors are, where samples are few, and never the same place twice."""
+
+import numpy as np
+import pytest
+
+from pcarann import PCARaNN, Staged
+from pcarann.sampling import next_points
+from pcarann.sampling.greedy import _greedy, _judged
+
+RNG = np.random.default_rng(0)
+POINTS = np.linspace(0, 1, 16)
+
+
+def outputs(p):
+    """Smooth but for a front at p₀ = 0.2 that is steep in the parameter."""
+    return np.tanh(20 * (p[:, :1] - 0.2)) * (1 + POINTS) + np.sin(p[:, 1:] + POINTS)
+
+
+INPUTS = RNG.uniform(0, 1, (300, 2))
+FIELDS = RNG.normal(size=(60, 3)) @ np.cos(np.arange(3)[:, None] * 6 * POINTS)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return PCARaNN(0.999999, regressor="kernel", n_members=4).fit(INPUTS[:40], outputs(INPUTS[:40]))
+
+
+@pytest.mark.filterwarnings("ignore:.* lie outside the training data")
+@pytest.mark.parametrize("by", ["error", "variance", "interval", "novelty"])
+def test_points_are_further_apart_than_those_of_the_largest_scores(model, by):
+    found = next_points(model, INPUTS[40:], 10, by=by)
+    assert len(set(found.tolist())) == 10
+    scores = _judged(model, {"": INPUTS[40:]}, by)[0]
+
+    def nearest(rows):
+        points = INPUTS[40:][rows]
+        distances = np.linalg.norm(points[:, None] - points, axis=2) + 9 * np.eye(len(points))
+        return distances.min(axis=1).mean()
+
+    assert np.isclose(scores[found[0]], scores.max())
+    if by != "novelty":  # the newest lie in different corners anyhow
+        assert nearest(found) > nearest(np.argsort(scores)[-10:])
+
+
+def test_errors_ask_for_points_where_the_output_is_steep(model):
+    def near(by):
+        return (np.abs(INPUTS[40:][next_points(model, INPUTS[40:], 12, by=by)][:, 0] - 0.2) < 0.2).mean()
+
+    assert near("error") >= 0.6
+    assert near("error") > near("variance")
+
+
+def test_a_pair_of_twins_is_chosen_once():
+    correlations = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    assert _greedy(np.array([3.0, 2.9, 1.0]), correlations, 3) == [0, 2, 1]
+
+
+def test_hand_worked_conditioning():
+    # S = [[4, 3, 0], [3, 9/4 + …]]: with c = 3/4 the second keeps 9 (1 − 9/16) = 3.94 < 4 of the third.
+    correlations = np.array([[1.0, 0.75, 0.0], [0.75, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    assert _greedy(np.array([4.0, 3.0, 2.0]), correlations, 2) == [0, 2]
+    assert _greedy(np.array([4.0, 3.0, 1.9]), correlations, 2) == [0, 1]
+
+
+def test_samples_that_were_learned_since_count_as_known():
+    model = PCARaNN(0.999999, regressor="kernel", n_members=2).fit(INPUTS[:40], outputs(INPUTS[:40]))
+    first = next_points(model, INPUTS[40:], 5, by="variance") + 40
+    model.partial_fit(INPUTS[first], outputs(INPUTS[first]))
+    assert not set(next_points(model, INPUTS[40:], 5, by="variance") + 40) & set(first.tolist())
+
+
+def test_parts_by_name_and_random_layers():
+    X = {"field": FIELDS, "number": INPUTS[:60, 0]}
+    y = {"u": np.tanh(FIELDS) * INPUTS[:60, :1], "n": INPUTS[:60, 0] ** 2}
+    options = dict(widths=(30, 20), n_members=3, scales="energy", n_components=(4, 6))
+    model = PCARaNN(**options).fit({k: v[:30] for k, v in X.items()}, {k: v[:30] for k, v in y.items()})
+    for by in ("error", "interval"):
+        assert len(next_points(model, X, 4, by=by)) == 4
+
+
+def test_stages_have_intervals_alone():
+    model = Staged(n_features=10, n_members=2, n_stages=1).fit(FIELDS[:30], np.tanh(FIELDS[:30]))
+    assert len(set(next_points(model, FIELDS[30:], 5, by="interval").tolist())) == 5
+    with pytest.raises(ValueError, match="which Staged does not keep: use 'interval'"):
+        next_points(model, FIELDS, 5)
+
+
+def test_many_candidates_are_drawn_from(model, monkeypatch):
+    monkeypatch.setattr("pcarann.sampling.greedy._MOST_CANDIDATES", 20)
+    first, again, other = (next_points(model, INPUTS, 5, random_state=seed).tolist() for seed in (0, 0, 1))
+    assert first == again != other
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [(dict(n=3, by="chance"), "by must be one of"), (dict(n=301), "at most the number of candidates, 300, got 301")],
+)
+def test_wrong_wishes_are_refused(model, options, said):
+    with pytest.raises(ValueError, match=said):
+        next_points(model, INPUTS, **options)
