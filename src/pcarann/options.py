@@ -56,13 +56,14 @@ class Adapt(Options):
     start : "least-squares" or "ridge"
         What it departs from: the fitted readout (the paper's), or the ridge solution of the training data, with which
         it equals a ridge refit on all data.
-    forgetting : float
-        Factor in (0, 1] by which all earlier samples are discounted for each new one; 1 forgets nothing.
+    forgetting : float or "auto"
+        Factor in (0, 1] by which all earlier samples are discounted for each new one; 1 forgets nothing. "auto" chooses
+        it from the stream (`pcarann.ensemble.forgetting`), for all samples taken in so far.
     """
 
     ridge: float = 1e-2
     start: Start = "least-squares"
-    forgetting: float = 1.0
+    forgetting: float | Literal["auto"] = 1.0
 
 
 @dataclass(frozen=True, eq=False)
