@@ -63,6 +63,7 @@ TESTED_ELSEWHERE = {
     "storage/header.py": "storage/test_container.py",
     "symmetry/group.py": "symmetry/test_generators.py",
     "uncertainty/survey.py": "uncertainty/test_novelty.py",
+    "uncertainty/watching.py": "uncertainty/test_monitor.py",
     "uncertainty/view.py": "uncertainty/test_novelty.py",
     "validation.py": "test_operator.py",
 }

@@ -257,13 +257,14 @@ def test_adapting_a_model_that_is_not_fitted_fits_it(fitted):
     assert np.array_equal(quick().partial_fit(*TRAIN).predict(TEST[0]), fitted.predict(TEST[0]))
 
 
-def test_adapting_makes_the_calibration_stale(adaptable):
+def test_intervals_follow_adaptation(adaptable):
     model = pickle.loads(pickle.dumps(adaptable)).calibrate(*TEST)
-    model.predict_interval(TEST[0], 0.2)
-    model.partial_fit(A[40:50], U[40:50])
-    with pytest.raises(NotFittedError, match="stale"):
-        model.predict_interval(TEST[0], 0.2)
-    model.calibrate(*TEST).predict_interval(TEST[0], 0.2)
+    width = np.ptp([model.predict_interval(TEST[0], 0.2).lower, model.predict_interval(TEST[0], 0.2).upper], axis=0)
+    with pytest.warns(UserWarning, match="^Errors are no longer those of the calibration"):
+        model.partial_fit(A[40:60], 1.5 * U[40:60])
+    band = model.predict_interval(TEST[0], 0.2)
+    assert (band.upper - band.lower).mean() > 2 * width.mean()
+    assert model.monitor.learned == 20
 
 
 def test_a_model_that_kept_no_sums_does_not_adapt(fitted):

@@ -82,11 +82,28 @@ def test_intervals_cover_new_samples(model):
     assert np.allclose(band.mean, model.predict(inputs), rtol=0, atol=1e-12)
 
 
-def test_a_calibration_goes_stale_and_comes_again(model):
-    model.calibrate(*waves(slice(60, 90))).partial_fit(*waves(slice(90, 100)))
-    with pytest.raises(NotFittedError, match="The calibration is stale"):
-        model.predict_interval(WAVES[:5, :3])
-    model.calibrate(*waves(slice(60, 90))).predict_interval(WAVES[:5, :3])
+def test_a_calibration_follows_the_samples_that_are_learned(model):
+    inputs, outputs = waves(slice(90, 100))
+    before = model.calibrate(*waves(slice(60, 90))).fitted_.calibration.quantile(0.1)
+    assert model.partial_fit(inputs, outputs).fitted_.calibration.quantile(0.1) != before
+    assert not model.fitted_.stale
+    assert (model.monitor.observed, model.monitor.learned) == (10, 10)
+    band = model.predict_interval(WAVES[:5, :3])
+    assert (band.lower <= band.upper).all()
+
+
+@pytest.mark.filterwarnings("ignore:Errors are no longer:UserWarning")
+def test_what_was_met_is_saved_and_goes_on_after_loading(model, tmp_path):
+    model.calibrate(*waves(slice(60, 90))).partial_fit(*waves(slice(90, 95)))
+    model.observe(*waves(slice(95, 100))).save(tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert str(loaded.monitor) == str(model.monitor)
+    for one in (model, loaded):
+        one.observe(*waves(slice(100, 110)))
+    assert str(loaded.monitor) == str(model.monitor)
+    for method in ("sample", "simultaneous"):
+        bands = [one.predict_interval(WAVES[:5, :3], 0.2, method) for one in (model, loaded)]
+        assert np.allclose(bands[0].upper, bands[1].upper, rtol=0, atol=1e-10)
 
 
 def test_what_is_wrong_with_a_calibration_leaves_the_old_one(model):

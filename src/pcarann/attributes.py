@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from pcarann.backend.arrays import Array
 from pcarann.backend.locking import writing
 from pcarann.containers.coding import InputCode
+from pcarann.ensemble.forgetting import chosen_factor
 from pcarann.ensemble.maps import KernelMap, RandomMap
 from pcarann.ensemble.mean_and_spread import Ensemble
 from pcarann.ensemble.prepared import Prepared, prepared_members
@@ -16,15 +19,22 @@ from pcarann.features.refine import Refinement
 from pcarann.fitted import Fitted
 from pcarann.latent.pca import PCA
 from pcarann.latent.sensitivity import Sensitivity
+from pcarann.options import resolved
 from pcarann.uncertainty.fit_report import FitReport
+from pcarann.uncertainty.monitor import History, Values, unheld
 
 __all__ = ["FittedAttributes"]
+
+
+_FEWEST_LEFT_OUT = 10  # samples whose mean error is one to compare with
+_SAMPLES_A_MODE = 4  # from which on modes hold new fields as well as those that they were found from
 
 
 class FittedAttributes:
     """Attributes of an estimator that keeps its record as `_fitted`."""
 
     _fitted: Fitted
+    adapt: Any
 
     @property
     def fitted_(self) -> Fitted:
@@ -134,6 +144,21 @@ class FittedAttributes:
     def n_features_in_(self) -> int:
         """Values of one input field."""
         return int(self._found("n_features_in_").ensemble.input_pca.mean.shape[0])
+
+    def _unheld(self, truth: Array, fitted: Fitted) -> Values:
+        return unheld(fitted.ensemble.output_pca, truth)
+
+    def _unwatched(self, fitted: Fitted) -> History:
+        # Modes that are nearly as many as the samples hold these, and not others: the report says too little then.
+        known = _SAMPLES_A_MODE * fitted.ensemble.output_pca.n_components <= fitted.samples
+        if fitted.report is None or fitted.report.samples < _FEWEST_LEFT_OUT or not known:
+            return History()
+        return History(fitted.report.relative_error)
+
+    def _memory(self, fitted: Fitted) -> tuple[tuple[float, float], float, str]:
+        rows, copies, factor = fitted.rows, len(fitted.copied), resolved("adapt", self.adapt).forgetting
+        factor = chosen_factor(fitted.adaptation) if isinstance(factor, str) else factor
+        return (rows.weight / copies, len(rows) / copies), factor, ""
 
     def _found(self, name: str) -> Fitted:
         if not hasattr(self, "_fitted"):

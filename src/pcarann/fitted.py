@@ -2,7 +2,7 @@
 
 The record knows the way from fields as they were handed in to the numbers inside (units, smoothing) and back, what
 inputs look like beside the training data, and which of its states a calibration belongs to: every change of a readout
-is a new state, and a calibration of an older one is stale.
+is a new state, and a calibration of an older one is stale, unless what changed it was scored first.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from pcarann.backend.arrays import Array, Place, cuts
 from pcarann.containers.packing import Packing
 from pcarann.ensemble.adaptation import Adaptation, Rows, batch_refit
+from pcarann.ensemble.forgetting import taken_in
 from pcarann.ensemble.maps import KernelMap, RandomMap
 from pcarann.ensemble.mean_and_spread import Ensemble, padded
 from pcarann.features.refine import Refinement
@@ -28,6 +29,7 @@ from pcarann.symmetry.generators import Symmetry
 from pcarann.uncertainty.conformal import Calibration
 from pcarann.uncertainty.extrapolation import Edge, Outside
 from pcarann.uncertainty.fit_report import FitReport
+from pcarann.uncertainty.monitor import History
 from pcarann.uncertainty.novelty import LEVEL, Names, Novelty, NoveltyTest, Sight, Values
 from pcarann.uncertainty.view import View
 from pcarann.validation import check_fields, column_names
@@ -114,6 +116,7 @@ class Fitted:
     calibration: Calibration | None = None
     calibrated: int = 0
     """The state that the calibration belongs to"""
+    history: History | None = None
 
     @property
     def place(self) -> Place:
@@ -183,8 +186,7 @@ class Fitted:
     def checked(self, X: Any) -> Array:
         """Inputs of a user as those that are encoded, (samples, values), or a refusal."""
         grid = self.ensemble.input_pca.grid
-        found = column_names(X, grid)
-        if found and self.names and found != self.names:
+        if (found := column_names(X, grid)) and self.names and found != self.names:
             raise ValueError(
                 "The feature names should match those that were passed during fit, in the same order: "
                 f"expected {', '.join(self.names)}, found {', '.join(found)}."
@@ -324,15 +326,13 @@ class Fitted:
         ensemble, adaptation = self.ensemble, self.adaptation
         if adaptation is None:
             adaptation = Adaptation.start(ensemble, self.rows, ridge=adapt.ridge, start=adapt.start)
-        elif adaptation.begun != adapt.start:
+        if adaptation.begun != adapt.start:
             raise ValueError(
                 f"adapt.start is {adapt.start!r}, but this model began to adapt with {adaptation.begun!r}, "
                 "which cannot change on the way: fit again, or set it back."
             )
-        # Copies under a symmetry are no later than their sample: all of them together age the past by one step.
-        forgetting = adapt.forgetting ** (1 / len(self.copied))
         pairs = self.latent_pairs(inputs, outputs)
-        adaptation = adaptation.at_ridge(adapt.ridge).update(ensemble, *pairs, forgetting=forgetting)
+        adaptation = taken_in(adaptation.at_ridge(adapt.ridge), ensemble, pairs, adapt.forgetting, len(self.copied))
         return replace(
             self,
             ensemble=ensemble.with_readouts(adaptation.readouts(ensemble)),
@@ -346,5 +346,5 @@ class Fitted:
         rows = self.rows.appended(*self.latent_pairs(inputs, outputs), forgetting=1.0)
         x, y, weights = rows.joined()
         ensemble = batch_refit(self.ensemble, rows, ridge=ridge)
-        learned = {"x": x, "y": y, "weights": weights, "ridge": ridge, "adaptation": None, "n_adapted": 0}
-        return replace(self, ensemble=ensemble, state=self.state + 1, **learned)
+        parts = {"x": x, "y": y, "weights": weights, "ridge": ridge, "adaptation": None, "n_adapted": 0}
+        return replace(self, ensemble=ensemble, state=self.state + 1, **parts)

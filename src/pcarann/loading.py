@@ -85,5 +85,5 @@ def _marching(described: dict[str, Any], model: PCARaNN | Staged, tensors: Tenso
     calibration = rebuilt_calibration(calibrated, "marching", tensors, state.place, {points})
     if calibration is not None:
         calibration = WindowCalibration.rebuilt(calibration, points // math.prod(grid), tensors, state.place)
-    flow.marched_ = Marched.rebuilt(described, model, calibration)
+    flow.marched_ = Marched.rebuilt(described, model, calibration, tensors)
     return flow

@@ -13,8 +13,9 @@ import math
 from typing import Any
 
 from pcarann.backend.arrays import Array, place_of, to_host
+from pcarann.validation import required
 
-__all__ = ["coverage", "mean_width", "relative_l2"]
+__all__ = ["coverage", "mean_width", "relative_l2", "variance_weighted_r2"]
 
 
 def relative_l2(prediction: Array, truth: Array, *, per_sample: bool = False) -> Any:
@@ -80,3 +81,14 @@ def _matching(first: Array, second: Array, first_name: str, second_name: str) ->
     if not math.prod(first.shape):
         raise ValueError(f"{first_name} and {second_name} are empty: shape {tuple(first.shape)}.")
     return first, second
+
+
+def variance_weighted_r2(prediction: Array, y: Any, sample_weight: Array | None) -> float:
+    """R² of a prediction, all output values weighted by their variance."""
+    from sklearn.metrics import r2_score
+
+    found, truth = to_host(prediction), to_host(required(y))
+    flat = (found.shape[0], -1)
+    weights = None if sample_weight is None else to_host(sample_weight)
+    fields = (truth.reshape(flat), found.reshape(flat))
+    return float(r2_score(*fields, sample_weight=weights, multioutput="variance_weighted"))

@@ -23,7 +23,7 @@ from pcarann.containers.elsewhere import AtPoints, OfParts
 from pcarann.containers.packing import packed
 from pcarann.containers.scaling import OutputCode
 from pcarann.derivatives.latent_model import linearized_at
-from pcarann.features.column_units import strangers
+from pcarann.features.column_units import hint_at_strangers
 from pcarann.fitted import Fitted, Look
 from pcarann.fitting import Samples, checked_pairs, train
 from pcarann.latent.smoothing import Smoothing
@@ -34,8 +34,9 @@ from pcarann.storage.formats import Document, Tensors
 from pcarann.surrogate import Surrogate, checked_outputs
 from pcarann.symmetry.generators import Symmetry
 from pcarann.uncertainty.bands import Block
-from pcarann.uncertainty.conformal import Calibration, PartsCalibration
-from pcarann.uncertainty.novelty import Novelty
+from pcarann.uncertainty.conformal import PartsCalibration
+from pcarann.uncertainty.novelty import LEVEL, Novelty
+from pcarann.uncertainty.watching import Looked
 from pcarann.validation import check_count, check_number, check_pair_lengths, check_seed, column_names, warn_user
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ class PCARaNN(FittedAttributes, Surrogate):
             smoothing = Smoothing.of(inputs, grids[0], settings.fields.smoothing)
             inputs = smoothing(inputs, grids[0])
             if pair.packing is None and len(grids[0]) == 1:
-                _hint_at_strangers(inputs)
+                hint_at_strangers(inputs)
             names = pair.names or column_names(X, grids[0])
             samples = Samples(inputs, outputs, grids, units, smoothing, names, together, pair.numbers, pair.parts)
             with progress(self.verbose) as tick:
@@ -219,23 +220,28 @@ class PCARaNN(FittedAttributes, Surrogate):
     def partial_fit(self, X: Array, y: Array) -> PCARaNN:
         """Adapt the readout to new samples by recursive least squares, as `adapt` says; PCAs and random layers stay.
 
-        On a model that is not fitted yet, this is `fit`.
+        A calibrated model is judged by these samples before it learns them: its intervals follow them, and `monitor`
+        tells how it fares. On a model that is not fitted yet, this is `fit`.
         """
         with writing(self):
             if not hasattr(self, "_fitted"):
                 return self.fit(X, y)
             fitted = self._fitted
             settings = Settings.of(self, seed=fitted.feature_map.random_seed)
-            self._fitted = fitted.adapted(*self._new_pairs(X, y, fitted), settings.adapt)
+            look, outputs = self._new_pairs(X, y, fitted)
+            parts, said = self._met(fitted, self._seen(look, fitted), outputs, learned=True)
+            found = fitted.adapted(look.inputs, outputs, settings.adapt)
+            self._fitted = replace(found, **parts, calibrated=fitted.calibrated if fitted.stale else found.state)
+        warn_user(*said)
         return self
 
     def refit_readout(self, X: Array, y: Array, ridge: float | None = None) -> PCARaNN:
         """Refit the readout at once to all samples learned so far and these: the batch peer of `partial_fit`."""
         with writing(self):
             fitted = self._require_fitted()
-            pairs = self._new_pairs(X, y, fitted)
+            look, outputs = self._new_pairs(X, y, fitted)
             chosen = fitted.ridge if ridge is None else check_number(ridge, "ridge", least=0.0)
-            self._fitted = fitted.refitted(*pairs, chosen)
+            self._fitted = fitted.refitted(look.inputs, outputs, chosen)
         return self
 
     def on(self, target: Any, inputs: Any = None) -> PCARaNN:
@@ -298,8 +304,8 @@ class PCARaNN(FittedAttributes, Surrogate):
             warn_user(said)
         return look
 
-    def _new_pairs(self, X: Array, y: Array, fitted: Fitted) -> tuple[Array, Array]:
-        """New samples, checked, (samples, values) each."""
+    def _new_pairs(self, X: Array, y: Array, fitted: Fitted) -> tuple[Look, Array]:
+        """New samples, checked, (samples, values) each, and the inputs encoded."""
         if fitted.packing is not None:
             fitted.packing.refuse_unaligned(X, y)
         if fitted.is_elsewhere:
@@ -307,16 +313,23 @@ class PCARaNN(FittedAttributes, Surrogate):
                 "A model on another grid cannot adapt: adapt the one that it came from, and call `on` again."
             )
         outputs = checked_outputs(y, fitted)
-        inputs = self._look(self._opened(X, fitted)[0], fitted).inputs
-        check_pair_lengths(inputs.shape[0], outputs.shape[0])
-        return inputs, outputs
+        look = self._look(self._opened(X, fitted)[0], fitted)
+        check_pair_lengths(look.inputs.shape[0], outputs.shape[0])
+        return look, outputs
 
     def _mean(self, X: Array, fitted: Fitted) -> Array:
         return fitted.ensemble.mean_fields(self._look(X, fitted).orbit)
 
     def _blocks(self, X: Array, fitted: Fitted) -> tuple[int, Iterable[Block]]:
-        look = self._look(X, fitted)
-        return int(look.inputs.shape[0]), fitted.blocks(look)
+        return self._looked(X, fitted)[:2]
+
+    def _looked(self, X: Array, fitted: Fitted) -> Looked:
+        return self._seen(self._look(X, fitted), fitted)
+
+    @staticmethod
+    def _seen(look: Look, fitted: Fitted) -> Looked:
+        novel = None if look.p is None else (look.p <= LEVEL).astype(float)
+        return int(look.inputs.shape[0]), fitted.blocks(look), novel
 
     def _member_blocks(self, X: Array, fitted: Fitted, members: bool) -> Iterable[tuple[slice, list[Array]]]:
         return fitted.ensemble.member_blocks(self._look(X, fitted).orbit, members)
@@ -329,16 +342,5 @@ class PCARaNN(FittedAttributes, Surrogate):
         Settings.of(self, seed=fitted.feature_map.random_seed)  # what a file could not describe is refused
         return described(fitted, self.get_params(deep=False))
 
-    def _calibrated(self, calibration: Calibration, state: int) -> None:
-        self._fitted = replace(self._fitted, calibration=calibration, calibrated=state)
-
-
-def _hint_at_strangers(inputs: Array) -> None:
-    """Say that numbers beside a field are better handed over apart from it."""
-    first, last = strangers(inputs)
-    if first or last:
-        where = " and ".join(f"{side} {n}" for side, n in (("first", first), ("last", last)) if n)
-        warn_user(
-            f"The {where} of the {int(inputs.shape[1])} columns of X have nothing to do with those beside them, which "
-            "are those of a field, and are lost among them: hand them over by name, fit({'field': …, 'numbers': …}, y)."
-        )
+    def _publish(self, **parts: Any) -> None:
+        self._fitted = replace(self._fitted, **parts)

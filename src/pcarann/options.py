@@ -9,12 +9,13 @@ that a search over a grid of parameters reaches each of them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal
 
 from pcarann.ensemble.adaptation import Start
 
-__all__ = ["Adapt", "Fields", "Grid", "Kernel", "Options", "Refine", "resolved", "with_option"]
+__all__ = ["Adapt", "Fields", "Grid", "Kernel", "Options", "Refine", "resolved", "whole_options", "with_option"]
 
 
 class Options:
@@ -56,13 +57,14 @@ class Adapt(Options):
     start : "least-squares" or "ridge"
         What it departs from: the fitted readout (the paper's), or the ridge solution of the training data, with which
         it equals a ridge refit on all data.
-    forgetting : float
-        Factor in (0, 1] by which all earlier samples are discounted for each new one; 1 forgets nothing.
+    forgetting : float or "auto"
+        Factor in (0, 1] by which all earlier samples are discounted for each new one; 1 forgets nothing. "auto" chooses
+        it from the stream (`pcarann.ensemble.forgetting`), for all samples taken in so far.
     """
 
     ridge: float = 1e-2
     start: Start = "least-squares"
-    forgetting: float = 1.0
+    forgetting: float | Literal["auto"] = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,3 +142,20 @@ def with_option(name: str, value: Any, option: str, wanted: Any) -> Any:
     if option not in names:
         raise ValueError(f"Invalid parameter {name}__{option}: {type(known).__name__} has {', '.join(names)}.")
     return replace(known, **{option: wanted})
+
+
+def whole_options(before: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters to be set, options of an object by two underscores as that object with them in it, or a refusal.
+
+    >>> whole_options({"adapt": None}, {"adapt__ridge": 0.5})
+    {'adapt': Adapt(ridge=0.5, start='least-squares', forgetting=1.0)}
+    """
+    whole = {name: value for name, value in params.items() if "__" not in name}
+    for name, value in params.items():
+        group, nested, option = name.partition("__")
+        held = whole.get(group, before.get(group))
+        if nested and group in before and not hasattr(held, "set_params"):
+            whole[group] = with_option(group, held, option, value)
+        elif nested:
+            whole[name] = value
+    return whole

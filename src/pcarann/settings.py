@@ -163,8 +163,16 @@ def _check_adapt(value: Any) -> Adapt:
     return Adapt(
         check_number(value.ridge, "adapt.ridge", above=0.0),
         check_choice(value.start, "adapt.start", ("least-squares", "ridge")),
-        check_number(value.forgetting, "adapt.forgetting", above=0.0, most=1.0),
+        _check_forgetting(value.forgetting),
     )
+
+
+def _check_forgetting(value: Any) -> Any:
+    if isinstance(value, str):
+        if value != "auto":
+            raise ValueError(f"adapt.forgetting must be a number above 0 and at most 1, or 'auto', got {value!r}.")
+        return value
+    return check_number(value, "adapt.forgetting", above=0.0, most=1.0)
 
 
 def _check_fields(value: Any) -> Fields:

@@ -42,7 +42,6 @@ from pcarann.storage.stages import described_stages
 from pcarann.surrogate import Surrogate, checked_outputs
 from pcarann.symmetry.generators import Symmetry
 from pcarann.uncertainty.bands import Block
-from pcarann.uncertainty.conformal import Calibration
 from pcarann.validation import (
     check_count,
     check_fields,
@@ -196,8 +195,8 @@ class Staged(Surrogate):
         That equals a fit of the last stage to all samples together, in any order and any blocks, with the ridge that
         was chosen; where samples are so many that large bands see a share of their rows, or of the copies of a
         symmetry, that share depends on the blocks. `forgetting` in (0, 1] discounts earlier samples by this factor for
-        each new one, those of a block alike. On a model that is not fitted yet, this is `fit`. The calibration no
-        longer holds then.
+        each new one, those of a block alike. A calibrated model is judged by them before it learns them, and its
+        intervals follow (`monitor`). On a model that is not fitted yet, this is `fit`.
         """
         with writing(self):
             if not hasattr(self, "_fitted"):
@@ -205,16 +204,17 @@ class Staged(Surrogate):
             fitted = self._fitted
             check_number(forgetting, "forgetting", above=0.0, most=1.0)
             if fitted.layout.trained:
-                raise ValueError(
-                    "A model on another grid cannot adapt: adapt the one it came from, and call `on` again."
-                )
+                raise ValueError("A model on another grid cannot adapt: adapt the one it came from, then call `on`.")
             if not fitted.sums:
                 kept = "its sums were not kept: fit it with adaptable=True"
                 raise ValueError(f"It cannot adapt, {kept if fitted.chains[0].stages else 'no stage was of use'}.")
-            truth = fitted.handed(checked_outputs(y, fitted))
-            inputs = self._checked(self._opened(X, fitted)[0], fitted)
+            truth, inputs = checked_outputs(y, fitted), self._checked(self._opened(X, fitted)[0], fitted)
             check_pair_lengths(inputs.shape[0], truth.shape[0])
-            self._fitted = fitted.adapted(inputs, truth, forgetting)
+            looked = (int(inputs.shape[0]), fitted.blocks(inputs), None)
+            parts, said = self._met(fitted, looked, truth, learned=True)
+            found = fitted.adapted(inputs, fitted.handed(truth), forgetting)
+            self._fitted = replace(found, **parts, calibrated=fitted.calibrated if fitted.stale else found.state)
+        warn_user(*said)
         return self
 
     def on(self, target: Any, inputs: Any = None) -> Staged:
@@ -286,8 +286,8 @@ class Staged(Surrogate):
     def _linearized(self, X: Array, fitted: FittedStages) -> Linearized:
         return fitted.linearized(self._checked(X, fitted))
 
-    def _calibrated(self, calibration: Calibration, state: int) -> None:
-        self._fitted = replace(self._fitted, calibration=calibration, calibrated=state)
+    def _publish(self, **parts: Any) -> None:
+        self._fitted = replace(self._fitted, **parts)
 
     def _described(self) -> tuple[Document, Tensors]:
         fitted = self.fitted_
@@ -324,9 +324,8 @@ class Staged(Surrogate):
                     f"model='input' needs inputs that hold a field of the outputs' shape, found {grids[0]} and "
                     f"{grids[1]}."
                 )
-            start = (
-                Start(values=int(outputs.shape[1])) if self.model == "input" else Start(mean=xp.mean(outputs, axis=0))
-            )
+            values = int(outputs.shape[1])
+            start = Start(values=values) if self.model == "input" else Start(mean=xp.mean(outputs, axis=0))
         else:
             return Start.fitted(self.model, (inputs, outputs), grids, seed, together)
         return start.symmetric(scene), None

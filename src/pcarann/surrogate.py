@@ -1,4 +1,4 @@
-"""What every surrogate does in the same way: predict, calibrate, give intervals, save.
+"""What every surrogate does in the same way: predict, calibrate, give intervals, watch a stream, save.
 
 A surrogate is an estimator that holds one immutable record of what was fitted. A method that changes it builds a new
 record and publishes it with one assignment, so that a failed or interrupted call leaves the old model whole, and a
@@ -18,21 +18,24 @@ from typing import Any, Protocol, Self
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 
-from pcarann.backend.arrays import Array, Place, place_of, to_host
+from pcarann.backend.arrays import Array, Place, place_of
 from pcarann.backend.locking import writing
 from pcarann.containers.packing import Packing
 from pcarann.containers.portraits import Portrait
 from pcarann.derivatives.differentiable import Differentiable
 from pcarann.ensemble.prepared import Prepared
 from pcarann.mesh.mesh import Mesh
-from pcarann.options import with_option
+from pcarann.metrics import variance_weighted_r2
+from pcarann.options import whole_options
 from pcarann.quantity.quantity import Quantity
 from pcarann.storage.container import write
-from pcarann.uncertainty.bands import Band, Block, Spread, band, gathered, scores_of
+from pcarann.uncertainty.bands import Band, Block, Spread, band, gathered
 from pcarann.uncertainty.conformal import Calibration, Method, PartsCalibration, check_level
+from pcarann.uncertainty.monitor import History
+from pcarann.uncertainty.watching import Looked, Watched, judged
 from pcarann.validation import check_fields, check_memory, check_pair_lengths, required
 
-__all__ = ["State", "Surrogate", "checked_outputs", "variance_weighted_r2"]
+__all__ = ["State", "Surrogate", "checked_outputs"]
 
 
 class State(Protocol):
@@ -63,6 +66,10 @@ class State(Protocol):
         """Whether the surrogate was changed after it"""
 
     @property
+    def history(self) -> History | None:
+        """What was observed since then"""
+
+    @property
     def packing(self) -> Packing | None:
         """What inputs and outputs are made of, where they are more than plain arrays"""
 
@@ -73,7 +80,7 @@ class State(Protocol):
         """(samples, values) outputs in the units inside, to those that are handed out."""
 
 
-class Surrogate(Differentiable, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A surrogate of fields, with intervals and derivatives."""
 
     @property
@@ -84,10 +91,6 @@ class Surrogate(Differentiable, RegressorMixin, BaseEstimator):  # type: ignore[
     @abstractmethod
     def _blocks(self, X: Array, fitted: Any) -> tuple[int, Iterable[Block]]:
         """The number of samples, and μ, σ, δ of their outputs by blocks; a warning where they leave the data."""
-
-    @abstractmethod
-    def _calibrated(self, calibration: Calibration, state: int) -> None:
-        """Publish a calibration that belongs to a state."""
 
     @abstractmethod
     def _described(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -148,11 +151,12 @@ class Surrogate(Differentiable, RegressorMixin, BaseEstimator):  # type: ignore[
         with writing(self):
             fitted = self._require_fitted()
             _refuse_unaligned(X, y, fitted)
-            scores, floor = self._scores(self._opened(X, fitted)[0], y, fitted)
-            sizes = () if fitted.packing is None else fitted.packing.output_sizes
-            several = len(sizes) > 1
-            found = PartsCalibration.of_parts(scores, floor, sizes) if several else Calibration.of(scores, floor)
-            self._calibrated(found, fitted.state)
+            looked, truth = self._looked(self._opened(X, fitted)[0], fitted), checked_outputs(y, fitted)
+            found = judged(looked, truth, fitted.output_size)
+            sizes, pair = () if fitted.packing is None else fitted.packing.output_sizes, (found.scores, found.floor)
+            calibration = PartsCalibration.of_parts(*pair, sizes) if len(sizes) > 1 else Calibration.of(*pair)
+            history = History.calibrated(found.errors)
+            self._publish(calibration=calibration, calibrated=fitted.state, history=history)
         return self
 
     def predict_interval(self, X: Any, alpha: float = 0.05, method: Method = "sample") -> Any:
@@ -240,16 +244,8 @@ class Surrogate(Differentiable, RegressorMixin, BaseEstimator):  # type: ignore[
         Where one is refused, all stay as they were.
         """
         before = self.get_params(deep=False)
-        whole = {name: value for name, value in params.items() if "__" not in name}
-        for name, value in params.items():
-            group, nested, option = name.partition("__")
-            held = whole.get(group, before.get(group))
-            if nested and group in before and not hasattr(held, "set_params"):
-                whole[group] = with_option(group, held, option, value)
-            elif nested:
-                whole[name] = value
         try:
-            super().set_params(**whole)
+            super().set_params(**whole_options(before, params))
         except Exception:
             super().set_params(**before)
             raise
@@ -296,12 +292,13 @@ class Surrogate(Differentiable, RegressorMixin, BaseEstimator):  # type: ignore[
         beyond = None if found.beyond is None else _handed(X, fitted, found.beyond)
         return Spread(_handed(X, fitted, found.mean), _handed(X, fitted, found.members), beyond)
 
-    def _scores(self, X: Array, y: Array, fitted: State) -> tuple[Array, float]:
-        """Scores of true outputs, (samples, values), and the floor of the spread."""
-        truth = checked_outputs(y, fitted)
-        samples, blocks = self._blocks(X, fitted)
-        check_pair_lengths(samples, truth.shape[0])
-        return scores_of(blocks, truth, fitted.output_size)
+    def _looked(self, X: Array, fitted: Any) -> Looked:
+        return (*self._blocks(X, fitted), None)
+
+    def _come_true(self, X: Any, y: Any) -> tuple[Any, Looked, Array]:
+        fitted = self._require_fitted()
+        _refuse_unaligned(X, y, fitted)
+        return fitted, self._looked(self._opened(X, fitted)[0], fitted), checked_outputs(y, fitted)
 
     def _interval(self, X: Array, fitted: State, alpha: float, method: Method) -> Band:
         if fitted.calibration is None:
@@ -309,7 +306,8 @@ class Surrogate(Differentiable, RegressorMixin, BaseEstimator):  # type: ignore[
             raise NotFittedError(f"This {name} has no calibration: call calibrate(X, y) before predict_interval.")
         if fitted.stale:
             raise NotFittedError(
-                "The calibration is stale, since partial_fit changed the model after it: call calibrate(X, y) again."
+                "The calibration is stale, since the model was changed after it without being scored: call "
+                "calibrate(X, y) again."
             )
         found = band(fitted.calibration, self._spread(X, fitted), alpha, method)
         return Band(*(_handed(X, fitted, part) for part in (found.mean, found.std, found.lower, found.upper)))
@@ -325,17 +323,6 @@ class Surrogate(Differentiable, RegressorMixin, BaseEstimator):  # type: ignore[
     def _spread(self, X: Array, fitted: State) -> Spread:
         samples, blocks = self._blocks(X, fitted)
         return gathered(blocks, samples, math.prod(fitted.output_grid), fitted.place)
-
-
-def variance_weighted_r2(prediction: Array, y: Any, sample_weight: Array | None) -> float:
-    """R² of a prediction, all output values weighted by their variance."""
-    from sklearn.metrics import r2_score
-
-    found, truth = to_host(prediction), to_host(required(y))
-    flat = (found.shape[0], -1)
-    weights = None if sample_weight is None else to_host(sample_weight)
-    fields = (truth.reshape(flat), found.reshape(flat))
-    return float(r2_score(*fields, sample_weight=weights, multioutput="variance_weighted"))
 
 
 def checked_outputs(y: Any, fitted: State) -> Array:

@@ -88,12 +88,13 @@ def required(y: Any) -> Any:
     return y
 
 
-def warn_user(message: str) -> None:
+def warn_user(*messages: str) -> None:
     """Warn at the line that called into this package, however deep the cause lies."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("pcarann."):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, stacklevel=level)
+    for message in messages:
+        warnings.warn(message, stacklevel=level)
 
 
 def check_pair_lengths(inputs: int, outputs: int) -> None:

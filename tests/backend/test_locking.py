@@ -76,13 +76,12 @@ def test_samples_that_come_during_a_calibration_are_learned(pairs):
     assert model._fitted.n_adapted == 10
 
 
-def test_a_calibration_is_stale_where_samples_came_during_it(pairs):
+def test_samples_that_came_during_a_calibration_are_scored_by_it(pairs):
     model = PCARaNN(**SMALL).fit(*pairs[:90])
     inputs = Interrupted(pairs.inputs[90:150], lambda: model.partial_fit(*pairs[150:160]))
     model.calibrate(inputs, pairs.outputs[90:150])
     inputs.thread.join()
-    with pytest.raises(NotFittedError, match="stale"):
-        model.predict_interval(pairs.inputs[:3], alpha=0.1)
+    assert (model.fitted_.stale, model.monitor.learned) == (False, 10)
 
 
 def test_a_calibration_during_an_adaptation_belongs_to_the_adapted_model(pairs):
@@ -113,13 +112,12 @@ def test_every_trajectory_of_two_threads_is_counted(marching, restless):
     assert marching.model_._fitted.n_adapted == 40 * 5  # pairs of neighbours
 
 
-def test_a_calibration_of_a_flow_is_stale_where_trajectories_came_during_it(marching):
+def test_trajectories_that_came_during_a_calibration_of_a_flow_are_scored_by_it(marching):
     whole = flow(40, seed=1)
     inputs = Interrupted(whole[:30, :2], lambda: marching.partial_fit(whole[30:, :2], whole[30:, 2:]))
     marching.calibrate(inputs, whole[:30, 2:])
     inputs.thread.join()
-    with pytest.raises(NotFittedError, match="stale"):
-        marching.predict_interval(whole[:3, :2], alpha=0.1)
+    assert (marching.fitted_.stale, marching.monitor.learned) == (False, 10)
 
 
 def test_a_step_that_is_adapted_behind_the_back_of_its_flow_makes_the_calibration_stale(marching):

@@ -187,8 +187,20 @@ def test_intervals_need_a_calibration():
         Marching(STEP).fit(*TRAIN).predict_interval(TEST[0])
 
 
-def test_adapting_makes_the_calibration_stale():
-    model = Marching(STEP).fit(*TRAIN).calibrate(*TEST).partial_fit(TEST[0][:2], TEST[1][:2])
+def test_whole_windows_are_scored_before_they_are_learned():
+    model, watched = (Marching(STEP).fit(*TRAIN).calibrate(*TEST) for _ in range(2))
+    model.partial_fit(TEST[0][:2], TEST[1][:2])
+    watched.observe(TEST[0][:2], TEST[1][:2])
+    assert model.monitor.error == watched.monitor.error
+    assert (model.monitor.learned, watched.monitor.learned) == (2, 0)
+    assert np.isfinite(model.predict_interval(TEST[0], 0.2).upper).all()
+
+
+def test_trajectories_that_are_too_short_to_score_make_the_calibration_stale():
+    model = Marching(STEP).fit(*TRAIN).calibrate(*TEST)
+    with pytest.raises(ValueError, match=r"^y has 1 later snapshots, but \d+ are needed to judge a roll-out\.$"):
+        model.observe(TEST[0][:2], TEST[1][:2, :1])
+    model.partial_fit(TEST[0][:2], TEST[1][:2, :1])
     with pytest.raises(NotFittedError, match=r"^The calibration is stale, .*: call calibrate\(X, y\) again\.$"):
         model.predict_interval(TEST[0])
 

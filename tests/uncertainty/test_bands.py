@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from pcarann.backend.arrays import place_of
-from pcarann.uncertainty.bands import Spread, band, gathered, scores_of
+from pcarann.uncertainty.bands import Spread, band, gathered, scored
 from pcarann.uncertainty.conformal import Calibration
 
 RNG = np.random.default_rng(0)
@@ -31,8 +31,15 @@ def test_a_block_outside_the_data_leaves_zeros_elsewhere_and_joins_the_spread():
     assert np.array_equal(found.std[10:], STD[10:])
 
 
-def calibration_of(*scored):
-    return Calibration.of(*scores_of(*scored))
+def calibration_of(*given):
+    found = scored(*given)
+    return Calibration.of(found.scores, found.floor)
+
+
+def test_errors_are_relative_to_the_true_fields():
+    truth = np.array([[3.0, 4.0], [0.0, 0.0]])
+    blocks = [(slice(0, 2), truth + np.array([[0.0, 1.0], [0.0, 0.0]]), np.ones((2, 2)), None)]
+    assert scored(blocks, truth, 1.0).errors == pytest.approx([0.2, 0.0])
 
 
 @pytest.mark.parametrize("size", [1, 7, 40])

@@ -199,7 +199,7 @@ def adapt(model: Any, a: Any, u: Any) -> tuple[str, dict[str, Any]]:
         "relative_l2_before": before,
         "relative_l2_after_on_the_same_samples": error(),
         "seconds": seconds,
-        "calibration": "stale: calibrate again" if model.fitted_.stale else "none",
+        "calibration": _calibration(model.fitted_),
     }
 
 
@@ -248,6 +248,13 @@ def model_facts(model: Any) -> dict[str, Any]:
     if (report := getattr(model, "fit_report_", None)) is not None:
         facts |= {"validation_error": float(report.relative_error), "validation_r2": float(report.r2)}
     return facts
+
+
+def _calibration(state: Any) -> str:
+    """How intervals stand after an adaptation."""
+    if state.calibration is None:
+        return "none"
+    return "stale: calibrate again" if state.stale else "follows the samples"
 
 
 def _flow_facts(model: Any) -> dict[str, Any]:

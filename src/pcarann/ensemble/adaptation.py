@@ -18,7 +18,7 @@ from pcarann.readout.direct import fit_readout
 from pcarann.readout.recursive import Dual, Primal, RecursiveLeastSquares, appended
 from pcarann.readout.streamed import Block, NormalEquations
 
-__all__ = ["Adaptation", "Rows", "Start", "batch_refit"]
+__all__ = ["Adaptation", "Choice", "Rows", "Start", "batch_refit"]
 
 _ROWS_AT_ONCE = 8192  # of the start; more are summed block by block, in the primal
 
@@ -60,12 +60,40 @@ class Rows:
         own = place_of(x).put([[step * (count - 1 - i) - faded] for i in range(count)])
         return Rows(appended(self.x, x), appended(self.y, y), appended(self.own, own), faded)
 
+    def aged(self, trained: int, forgetting: float) -> Rows:
+        """The same rows as if each that came after the first so many had discounted all before it by this factor."""
+        x, y, _ = Rows(self.x, self.y, self.own).joined()
+        place, new = place_of(x), len(self) - trained
+        if not new:
+            return self
+        step = 0.5 * math.log(forgetting)
+        first = place.xp.concat(self.own, axis=0)[:trained, :]
+        rest = place.put([[-step * (i + 1)] for i in range(new)])
+        return Rows((x,), (y,), (place.xp.concat([first, rest], axis=0),), new * step)
+
+    @property
+    def weight(self) -> float:
+        """Σ D: the number of rows, each by what it counts"""
+        xp = place_of(self.own[0]).xp
+        return sum(float(xp.sum(xp.exp(2 * (own + self.faded)))) for own in self.own)
+
     def joined(self) -> tuple[Array, Array, Array | None]:
         """All of them: x, y and √D, (samples,), or None where every weight is 1"""
         xp = place_of(self.x[0]).xp
         x, y, own = (xp.concat(part, axis=0) if len(part) > 1 else part[0] for part in (self.x, self.y, self.own))
         logarithms = own[:, 0] + self.faded
         return x, y, xp.exp(logarithms) if bool(xp.any(logarithms != 0)) else None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which of several factors of forgetting is in use (`pcarann.ensemble.forgetting`)."""
+
+    losses: tuple[float, ...]
+    """Discounted errors of each relative to their mean, every sample predicted before it was learned"""
+    chosen: int
+    learners: tuple[RecursiveLeastSquares, ...] | None = None
+    """Those of one member, for each factor; None after loading"""
 
 
 @dataclass(frozen=True)
@@ -82,6 +110,8 @@ class Adaptation:
     """Coefficients of V₀ of each member; None for 0"""
     learners: tuple[RecursiveLeastSquares, ...] | None = None
     """None after loading, until more is learned"""
+    choice: Choice | None = None
+    """None where the forgetting is given"""
 
     @classmethod
     def start(cls, ensemble: Ensemble, rows: Rows, *, ridge: float, start: Start) -> Adaptation:
@@ -110,7 +140,8 @@ class Adaptation:
 
     def at_ridge(self, ridge: float) -> Adaptation:
         """The same rows to be learned with another λ."""
-        return self if ridge == self.ridge else replace(self, ridge=ridge, learners=None)
+        choice = self.choice and replace(self.choice, learners=None)
+        return self if ridge == self.ridge else replace(self, ridge=ridge, learners=None, choice=choice)
 
     def update(self, ensemble: Ensemble, x: Array, y: Array, *, forgetting: float) -> Adaptation:
         """Take in new latent pairs."""

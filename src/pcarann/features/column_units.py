@@ -15,8 +15,9 @@ from pcarann.backend.arrays import Array, place_of, taken, to_host
 from pcarann.backend.random import spread, uniform
 from pcarann.features.kernel import choose_length
 from pcarann.latent.weighting import Weighting
+from pcarann.validation import warn_user
 
-__all__ = ["column_weights", "looks_like_table", "strangers"]
+__all__ = ["column_weights", "hint_at_strangers", "looks_like_table", "strangers"]
 
 _NEIGHBOURS = 0.5  # mean correlation of neighbours from which columns are points of a field
 _JUDGED, _MIXED = 300, 16  # samples and combinations of the outputs on which units are judged
@@ -88,3 +89,14 @@ def _neighbours(inputs: Array, spreads: Array) -> tuple[Array, Array]:
     moved = xp.astype(spreads > 0, xp.float64)
     pairs = moved[1:] * moved[:-1]
     return xp.abs(xp.mean(z[:, 1:] * z[:, :-1], axis=0)) * pairs, pairs
+
+
+def hint_at_strangers(inputs: Array) -> None:
+    """Say that numbers beside a field are better handed over apart from it."""
+    first, last = strangers(inputs)
+    if first or last:
+        where = " and ".join(f"{side} {n}" for side, n in (("first", first), ("last", last)) if n)
+        warn_user(
+            f"The {where} of the {int(inputs.shape[1])} columns of X have nothing to do with those beside them, which "
+            "are those of a field, and are lost among them: hand them over by name, fit({'field': …, 'numbers': …}, y)."
+        )

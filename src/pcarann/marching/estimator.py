@@ -41,13 +41,16 @@ from pcarann.marching.novelty import RolloutNovelty, novelty_along
 from pcarann.marching.report import RolloutReport
 from pcarann.marching.step import check_step
 from pcarann.marching.trajectories import Trajectories
-from pcarann.marching.watch import Reach
+from pcarann.marching.windows import judged_window, later_times, reach_of, reaches
+from pcarann.metrics import variance_weighted_r2
 from pcarann.operator import PCARaNN
 from pcarann.storage.formats import Document, Tensors
-from pcarann.surrogate import Surrogate, variance_weighted_r2
+from pcarann.surrogate import Surrogate, checked_outputs
 from pcarann.uncertainty.bands import Band, Block, Spread
-from pcarann.uncertainty.conformal import Calibration, Method, check_level
+from pcarann.uncertainty.conformal import Method, check_level
 from pcarann.uncertainty.fit_report import FitReport
+from pcarann.uncertainty.monitor import History
+from pcarann.uncertainty.watching import judged
 from pcarann.validation import check_count, warn_user
 
 __all__ = ["Marching"]
@@ -113,7 +116,7 @@ class Marching(Surrogate):
                 whole.step,
                 whole.window,
                 n_controls=whole.n_controls,
-                reach=_reach(model.fitted_, whole),
+                reach=reach_of(model.fitted_, whole),
                 report=report,
                 seconds={"total": time.perf_counter() - begun},
             )
@@ -177,7 +180,7 @@ class Marching(Surrogate):
 
     def score(self, X: Array, y: Array, sample_weight: Array | None = None, *, controls: Array | None = None) -> float:
         """R² of the prediction, all values of the whole window weighted by their variance."""
-        return variance_weighted_r2(self.predict(X, steps=_times(y), controls=controls), y, sample_weight)
+        return variance_weighted_r2(self.predict(X, steps=later_times(y), controls=controls), y, sample_weight)
 
     def calibrate(self, X: Array, y: Array, *, controls: Array | None = None) -> Marching:
         """Calibrate intervals on trajectories that were used for nothing else, over all times of y.
@@ -186,15 +189,14 @@ class Marching(Surrogate):
         """
         with writing(self):
             flow = self._rolled(None, controls)
-            steps = _times(y)
+            steps = later_times(y)
             if steps is not None and steps < flow.window:
-                raise ValueError(
-                    f"y has {steps} later snapshots, but this model predicts {flow.window}: "
-                    "a calibration needs them all."
-                )
+                wanted = f"but this model predicts {flow.window}: a calibration needs them all"
+                raise ValueError(f"y has {steps} later snapshots, {wanted}.")
             flow = flow if steps is None else replace(flow, window=steps)
-            calibration = WindowCalibration.by_steps(*self._scores(X, y, flow), flow.window)
-            self._calibrated(calibration, flow.state)
+            found = judged(self._looked(X, flow), checked_outputs(y, flow), flow.output_size)
+            whole = WindowCalibration.by_steps(found.scores, found.floor, flow.window)
+            self._publish(calibration=whole, calibrated=flow.state, history=History.calibrated(found.errors))
         return self
 
     def predict_interval(
@@ -251,7 +253,7 @@ class Marching(Surrogate):
         values = [math.prod(one.fitted_.output_grid) for one in (model, marched.model)]
         reach = marched.reach and replace(marched.reach, norm=marched.reach.norm * math.sqrt(values[0] / values[1]))
         found = copy(self)
-        found.marched_ = replace(marched, model=model, reach=reach, calibration=None)
+        found.marched_ = replace(marched, model=model, reach=reach, calibration=None, history=None)
         return found
 
     def novelty(self, X: Array, *, steps: int | None = None, controls: Array | None = None) -> RolloutNovelty:
@@ -261,7 +263,11 @@ class Marching(Surrogate):
         return replace(found, p_value=place_of(X).put(found.p_value))
 
     def partial_fit(self, X: Array, y: Array, controls: Array | None = None) -> Marching:
-        """Adapt the step to the pairs of new trajectories; the calibration no longer holds then."""
+        """Adapt the step to the pairs of new trajectories, in the order in which they came.
+
+        A calibrated flow is judged by them before it learns them, over as many later times as its calibration had, and
+        its intervals follow (`monitor`). Shorter trajectories do not tell, and make the calibration stale.
+        """
         with writing(self):
             if not hasattr(self, "_marched"):
                 return self.fit(X, y, controls)
@@ -271,10 +277,33 @@ class Marching(Surrogate):
                 raise ValueError(f"{type(model).__name__} has no partial_fit: a flow of it cannot adapt.")
             wanted, device = marched.n_controls, getattr(model, "device", None)
             new = Trajectories.of(X, y, controls, step=marched.step, first=self.first, wanted=wanted, device=device)
+            parts, said = self._judged(X, y, controls, learned=True)
             model = model.partial_fit(*new.pairs())
-            reach = None if marched.reach is None else marched.reach.joined(_reach(model.fitted_, new))
-            self._marched = replace(marched, model=model, reach=reach)
+            parts |= {"calibrated": model.fitted_.state} if parts else {}
+            reach = None if marched.reach is None else marched.reach.joined(reach_of(model.fitted_, new))
+            self._marched = replace(marched, model=model, reach=reach, **parts)
+        warn_user(*said)
         return self
+
+    def observe(self, X: Array, y: Array, *, controls: Array | None = None) -> Marching:
+        """Compare roll-outs with trajectories, in the order in which they came: intervals and `monitor` follow.
+
+        Nothing is learned. y has as many later times as the calibration, or more.
+        """
+        with writing(self):
+            parts, said = self._judged(X, y, controls, learned=False)
+            self._publish(**parts)
+        warn_user(*said)
+        return self
+
+    def _judged(self, X: Array, y: Array, controls: Any, *, learned: bool) -> tuple[dict[str, Any], list[str]]:
+        """Parts of the record after trajectories were met; nothing where they cannot be judged, or need not be."""
+        flow = self._rolled(None, None)
+        if learned and (flow.calibration is None or flow.stale or not reaches(flow, y)):
+            return {}, []
+        flow = self._rolled(*judged_window(flow, y, controls))
+        truth = checked_outputs(y[:, : flow.window, ...], flow)
+        return self._met(flow, self._looked(X, flow), truth, learned=learned)
 
     def _found(self, name: str) -> Marched:
         if not hasattr(self, "_marched"):
@@ -313,17 +342,11 @@ class Marching(Surrogate):
         document, tensors = marched.model.description()
         return document | {"marching": marched.described(self, tensors)}, tensors
 
-    def _calibrated(self, calibration: Calibration, state: int) -> None:
-        self._marched = replace(self._marched, calibration=calibration, calibrated=state)
+    def _publish(self, **parts: Any) -> None:
+        self._marched = replace(self._marched, **parts)
 
+    def _unwatched(self, fitted: Flow) -> History:
+        return self._marched.unwatched
 
-def _reach(state: Any, whole: Trajectories) -> Reach:
-    fields = state.place.put(whole.fields)
-    flat = state.place.xp.reshape(fields, (fields.shape[0] * fields.shape[1], -1))
-    return Reach.of(state.outputs(flat), whole.pairs_each)
-
-
-def _times(y: Any) -> int | None:
-    """Later times of y; None where it has none."""
-    shape = np.shape(y)
-    return int(shape[1]) if len(shape) > 1 and shape[1] else None
+    def _memory(self, fitted: Flow) -> tuple[tuple[float, float] | None, float | None, str]:
+        return self._marched.memory

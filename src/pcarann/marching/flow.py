@@ -22,6 +22,7 @@ from pcarann.marching.trajectories import snapshots_of
 from pcarann.marching.watch import HELD, Reach, Watch
 from pcarann.uncertainty.bands import Block
 from pcarann.uncertainty.conformal import Calibration
+from pcarann.uncertainty.monitor import History
 from pcarann.validation import check_fields, warn_user
 
 __all__ = ["Departure", "Flow"]
@@ -68,6 +69,7 @@ class Flow:
     """Those of this roll-out, as they were handed over"""
     reach: Reach | None = None
     """Range of the training snapshots, where it is known"""
+    history: History | None = None
 
     @property
     def place(self) -> Place:

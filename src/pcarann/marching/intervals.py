@@ -8,13 +8,15 @@ grid points covered is at least 1 − α at every step; `simultaneous` intervals
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
 from pcarann.backend.arrays import Array, Place, place_of, to_host
 from pcarann.storage.formats import Tensors
+from pcarann.storage.streams import described_followed, rebuilt_followed
+from pcarann.uncertainty.adaptive import Values
 from pcarann.uncertainty.conformal import Calibration, Method
 
 __all__ = ["WindowCalibration"]
@@ -38,7 +40,8 @@ class WindowCalibration(Calibration):
     @classmethod
     def joined(cls, whole: Calibration, by_step: Sequence[Calibration]) -> WindowCalibration:
         """A calibration of whole windows with those of their steps."""
-        return cls(whole.ranks, whole.scores, whole.points, whole.largest, whole.floor, tuple(by_step))
+        kept = (whole.ranks, whole.scores, whole.points, whole.largest, whole.floor)
+        return cls(*kept, tuple(by_step), followed=whole.followed)
 
     def factor(self, alpha: float, method: Method, values: int) -> Any:
         """q of each of so many values, the first of the window; one for all where whole windows are to be held."""
@@ -48,9 +51,20 @@ class WindowCalibration(Calibration):
         found = [one.quantile(alpha, method) for one in self.by_step[: values // each]]
         return place_of(self.scores).put(np.repeat(found, each))
 
+    def observed(self, scores: Array) -> tuple[Self, Values]:
+        """After these (samples, steps × values) scores of windows; and what levels missed, on average over steps."""
+        whole, _ = super().observed(scores)
+        each, found = int(scores.shape[1]) // len(self.by_step), []
+        for t, one in enumerate(self.by_step):
+            found.append(one.observed(scores[:, t * each : (t + 1) * each]))
+        by_step, missed = zip(*found, strict=True)
+        return replace(whole, by_step=tuple(by_step)), np.mean(missed, axis=0)
+
     def described(self, tensors: Tensors) -> None:
         """Add the scores of the steps to the arrays of a file."""
         tensors["marching.steps.ranks"] = self.by_step[0].ranks
+        for t, one in enumerate(self.by_step):
+            described_followed(one.followed, f"marching.steps.{t}.followed", tensors)
         for name in _STORED:
             tensors[f"marching.steps.{name}"] = np.stack([to_host(getattr(one, name)) for one in self.by_step])
 
@@ -71,5 +85,9 @@ class WindowCalibration(Calibration):
         parts = [
             Calibration(ranks.astype(np.int64), place.put(scores[t]), points, place.put(largest[t]), whole.floor)
             for t in range(steps)
+        ]
+        parts = [
+            replace(one, followed=rebuilt_followed(f"marching.steps.{t}.followed", tensors))
+            for t, one in enumerate(parts)
         ]
         return cls.joined(whole, parts)

@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
+
 from pcarann.marching.flow import Flow
 from pcarann.marching.intervals import WindowCalibration
 from pcarann.marching.report import RolloutReport
 from pcarann.marching.watch import Reach
 from pcarann.storage.document import described_calibration
 from pcarann.storage.formats import Document, Tensors
+from pcarann.storage.streams import described_history, rebuilt_history
 from pcarann.uncertainty.conformal import Calibration
+from pcarann.uncertainty.monitor import History
 
 __all__ = ["Marched"]
 
@@ -34,11 +38,25 @@ class Marched:
     """Range of the training snapshots; None in older files"""
     report: RolloutReport | None = None
     seconds: dict[str, float] = field(default_factory=dict)
+    history: History | None = None
 
     def flow(self) -> Flow:
         """The roll-out over the window of the fit."""
         facts = (self.step, self.window, self.calibration, self.calibrated, self.n_controls)
-        return Flow(self.model.fitted_, *facts, reach=self.reach)
+        return Flow(self.model.fitted_, *facts, reach=self.reach, history=self.history)
+
+    @property
+    def unwatched(self) -> History:
+        """The history before anything was met"""
+        known = self.report is not None and self.report.trajectories
+        return History(float(np.mean(self.report.median)) if known and self.report is not None else None)
+
+    @property
+    def memory(self) -> tuple[tuple[float, float] | None, float | None, str]:
+        """What counts in the step, which learns pairs: weights and number, the forgetting, why to fit it again."""
+        inner = self.model.monitor
+        weights = None if inner.remembered is None else (inner.remembered, inner.remembered + inner.forgotten)
+        return weights, inner.forgetting, inner.reason
 
     def described(self, parameters: Any, tensors: Tensors) -> Document:
         """The part of a document that is its own; its arrays are added to the tensors."""
@@ -49,12 +67,15 @@ class Marched:
             **{"window": self.window, "controls": self.n_controls, "seconds": self.seconds},
             "calibration": described_calibration(self.calibration, "marching", tensors),
             "calibrated": self.calibrated,
+            "history": described_history(self.history, "marching.history", tensors),
             "reach": None if self.reach is None else asdict(self.reach),
             "report": None if self.report is None else asdict(self.report),
         }
 
     @classmethod
-    def rebuilt(cls, described: Document, model: Any, calibration: Calibration | None) -> Marched:
+    def rebuilt(
+        cls, described: Document, model: Any, calibration: Calibration | None, tensors: Tensors | None = None
+    ) -> Marched:
         """The record that a document describes; what older ones did not keep stays unknown."""
         reach, report = described.get("reach"), described.get("report")
         return cls(
@@ -67,4 +88,5 @@ class Marched:
             None if reach is None else Reach(float(reach["largest"]), float(reach["norm"]), int(reach["phases"])),
             None if report is None else RolloutReport.rebuilt(report),
             {str(name): float(seconds) for name, seconds in described.get("seconds", {}).items()},
+            rebuilt_history(described.get("history"), "marching.history", tensors or {}),
         )

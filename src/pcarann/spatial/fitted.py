@@ -22,6 +22,7 @@ from pcarann.spatial.start import Start
 from pcarann.spatial.terms import Terms
 from pcarann.uncertainty.bands import Block
 from pcarann.uncertainty.conformal import Calibration
+from pcarann.uncertainty.monitor import History
 from pcarann.validation import check_fields, warn_user
 
 __all__ = ["FittedStages", "Range", "range_of"]
@@ -58,6 +59,7 @@ class FittedStages:
     """Counts the changes of the readouts"""
     packing: Packing | None = None
     """What inputs and outputs were made of, where they were more than plain arrays"""
+    history: History | None = None
 
     @classmethod
     def of(

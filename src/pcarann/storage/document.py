@@ -25,6 +25,7 @@ from pcarann.latent.resampled import Resampled
 from pcarann.options import Options
 from pcarann.storage.formats import FACTS, FORMAT_VERSION, Document, Tensors
 from pcarann.storage.packing import described_packing
+from pcarann.storage.streams import described_followed, described_history
 from pcarann.symmetry.generators import Symmetry
 from pcarann.uncertainty.conformal import Calibration, PartsCalibration
 from pcarann.uncertainty.extrapolation import Edge
@@ -59,6 +60,7 @@ def described(fitted: Fitted, parameters: Mapping[str, Any]) -> tuple[Document, 
         "edge": _edge(fitted.edge, tensors),
         "calibration": described_calibration(fitted.calibration, "calibration", tensors),
         "adaptation": _adaptation(fitted, tensors),
+        "history": described_history(fitted.history, "history", tensors),
         "packing": described_packing(fitted.packing, tensors),
         **{name: getattr(fitted, name) for name in FACTS},
     }
@@ -72,6 +74,7 @@ def described_calibration(calibration: Calibration | None, name: str, tensors: T
     if calibration is None:
         return None
     _add(tensors, name, calibration, "scores", "largest", "ranks")
+    described_followed(calibration.followed, f"{name}.followed", tensors)
     found: dict[str, Any] = {"floor": calibration.floor, "points": calibration.points}
     if isinstance(calibration, PartsCalibration):
         found |= {"gains": list(calibration.gains), "sizes": list(calibration.sizes)}
@@ -176,4 +179,5 @@ def _adaptation(fitted: Fitted, tensors: Tensors) -> dict[str, Any] | None:
     if adaptation.begun == "least-squares":
         tensors["adaptation.priors"] = np.stack([to_host(prior) for prior in adaptation.priors])
     facts = {name: getattr(adaptation, name) for name in ("ridge", "trained", "begun")}
-    return facts | {"faded": adaptation.rows.faded}
+    choice = adaptation.choice and [list(adaptation.choice.losses), adaptation.choice.chosen]
+    return facts | {"faded": adaptation.rows.faded, "choice": choice}

@@ -30,6 +30,7 @@ from pcarann.options import Adapt, Fields, Grid, Kernel, Refine, resolved
 from pcarann.readout.direct import ReadoutReport
 from pcarann.storage.formats import FACTS, Document, Tensors
 from pcarann.storage.packing import rebuilt_packing
+from pcarann.storage.streams import rebuilt_choice, rebuilt_followed, rebuilt_history
 from pcarann.symmetry.generators import Symmetry
 from pcarann.symmetry.group import Group
 from pcarann.uncertainty.conformal import Calibration, PartsCalibration
@@ -88,6 +89,7 @@ def rebuilt(document: Document, tensors: Tensors, place: Place) -> tuple[Fitted,
         weights=arrays("weights", rows) if "weights" in arrays else None,
         calibration=rebuilt_calibration(document["calibration"], "calibration", tensors, place, points),
         packing=rebuilt_packing(document.get("packing"), tensors, place, (input_pca.grid, output_pca.grid)),
+        history=rebuilt_history(document.get("history"), "history", tensors),
         **_facts(document),
     )
     fitted = replace(fitted, adaptation=_adaptation(document["adaptation"], fitted, arrays))
@@ -107,12 +109,13 @@ def rebuilt_calibration(
     if not sound or points not in allowed or ranks[-1] != largest.size * points or not 0 < floor < np.inf:
         raise ValueError("its calibration does not fit its outputs")
     kept = (ranks.astype(np.int64), place.put(scores), points, place.put(largest), floor)
+    followed = rebuilt_followed(f"{name}.followed", tensors)
     if "gains" not in described:
-        return Calibration(*kept)
+        return Calibration(*kept, followed=followed)
     gains, sizes = tuple(float(n) for n in described["gains"]), tuple(int(n) for n in described["sizes"])
     if len(gains) != len(sizes) or min(sizes) < 1 or not all(0 < gain < np.inf for gain in gains):
         raise ValueError("its calibration does not fit its outputs")
-    return PartsCalibration(*kept, gains, sizes)
+    return PartsCalibration(*kept, gains, sizes, followed=followed)
 
 
 def _facts(document: Document) -> dict[str, Any]:
@@ -336,4 +339,5 @@ def _adaptation(described: dict[str, Any] | None, fitted: Fitted, arrays: _Array
         stored = arrays("adaptation.priors", len(priors), *(int(n) for n in members[0].coefficients.shape))
         priors = [stored[k, :, :] for k in range(len(priors))]
     rows = Rows((x,), (y,), (own[:, None],), float(described["faded"]))
-    return Adaptation(rows, int(described["trained"]), float(described["ridge"]), tuple(priors))
+    facts = (int(described["trained"]), float(described["ridge"]), tuple(priors))
+    return Adaptation(rows, *facts, choice=rebuilt_choice(described.get("choice")))

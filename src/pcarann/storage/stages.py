@@ -37,6 +37,7 @@ from pcarann.storage.formats import FORMAT_VERSION, Document, Tensors
 from pcarann.storage.meshes import described_mesh, rebuilt_mesh
 from pcarann.storage.packing import described_packing, rebuilt_packing
 from pcarann.storage.rebuild import rebuilt_calibration, with_options
+from pcarann.storage.streams import described_history, rebuilt_history
 from pcarann.symmetry.generators import Symmetry
 from pcarann.symmetry.group import Group
 
@@ -96,6 +97,7 @@ def described_stages(fitted: FittedStages, parameters: Mapping[str, Any]) -> tup
         "seconds": dict(fitted.seconds),
         "sums": len(fitted.sums),
         "calibration": described_calibration(fitted.calibration, "calibration", tensors),
+        "history": described_history(fitted.history, "history", tensors),
         **{name: getattr(fitted, name) for name in facts},
     }, tensors
 
@@ -140,6 +142,7 @@ def rebuilt_stages(
         int(document["calibrated"]),
         int(document["state"]),
         rebuilt_packing(document.get("packing"), tensors, place, (layout.input_grid, layout.output_grid)),
+        rebuilt_history(document.get("history"), "history", tensors),
     )
 
 

@@ -2,7 +2,8 @@
 
     (rows, μ, σ, δ)        δ: a possible error outside the training data, None inside
 
-A calibration belongs to one state of a surrogate: once the readouts have changed, it is stale.
+A calibration belongs to one state of a surrogate. Where the readouts have changed since, it is stale, unless the
+samples that changed them were scored first.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from pcarann.backend.arrays import Array, Place, place_of, to_host
+from pcarann.uncertainty.adaptive import Values
 from pcarann.uncertainty.conformal import RELATIVE_FLOOR, Calibration, Method, nonconformity_scores, samples_needed
 from pcarann.validation import warn_user
 
-__all__ = ["Band", "Block", "Spread", "band", "gathered", "scores_of"]
+__all__ = ["Band", "Block", "Scored", "Spread", "band", "gathered", "scored"]
 
 Block = tuple[slice, Array, Array, Array | None]
 """Which samples, and μ, σ, δ of them, (samples, values) each"""
@@ -60,13 +62,29 @@ def gathered(blocks: Iterable[Block], samples: int, values: int, place: Place) -
     return Spread(mean, std, whole)
 
 
-def scores_of(blocks: Iterable[Block], truth: Array, size: float) -> tuple[Array, float]:
-    """The scores of true (samples, values) fields, which have about this size, and the floor of the spread."""
+@dataclass(frozen=True)
+class Scored:
+    """True fields beside their predictions."""
+
+    scores: Array
+    """(samples, values)"""
+    floor: float
+    """Of the spread"""
+    errors: Values
+    """‖û − u‖ / ‖u‖ of each sample, (samples,)"""
+
+
+def scored(blocks: Iterable[Block], truth: Array, size: float) -> Scored:
+    """Compare true (samples, values) fields, which have about this size, with their predictions."""
     floor = max(RELATIVE_FLOOR * size, np.finfo(float).tiny)
-    scores = place_of(truth).empty(*truth.shape)
+    place = place_of(truth)
+    norm = place.xp.linalg.vector_norm
+    scores, errors = place.empty(*truth.shape), place.empty(int(truth.shape[0]))
     for rows, mean, std, beyond in blocks:
         scores[rows, :] = nonconformity_scores(mean, std, truth[rows, :], floor, beyond)
-    return scores, floor
+        least = floor * truth.shape[1] ** 0.5
+        errors[rows] = norm(truth[rows, :] - mean, axis=1) / place.xp.clip(norm(truth[rows, :], axis=1), min=least)
+    return Scored(scores, floor, to_host(errors))
 
 
 def band(calibration: Calibration, found: Spread, alpha: float, method: Method) -> Band:

@@ -18,21 +18,24 @@ a new sample exchangeable with the calibration samples:
 
 Outside the training data a possible error δ of the prediction (`extrapolation`) stands beside the spread: the interval
 is μ ± √(q² max{σ, ε}² + δ²), and the score the least q for which it holds u.
+
+Along a stream samples are not exchangeable: once one has been observed, q is that of `adaptive`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from itertools import accumulate, pairwise
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
 from pcarann.backend.arrays import Array, place_of, taken, to_host
+from pcarann.uncertainty.adaptive import LEVELS, Followed, Values
 
 __all__ = ["Calibration", "Method", "PartsCalibration", "conformal_rank", "kept_ranks", "nonconformity_scores"]
 
@@ -58,6 +61,8 @@ class Calibration:
     """The largest score of each sample, ascending, (samples,)"""
     floor: float
     """ε"""
+    followed: Followed | None = field(default=None, kw_only=True)
+    """What samples observed since have told; None before the first"""
 
     @classmethod
     def of(cls, scores: Array, floor: float) -> Calibration:
@@ -76,7 +81,31 @@ class Calibration:
         return int(self.largest.shape[0])
 
     def quantile(self, alpha: float, method: Method = "sample") -> float:
-        """q for intervals of level 1 − α; +∞ where the calibration set is too small for α."""
+        """q for intervals of level 1 − α; +∞ where the calibration set is too small for α.
+
+        Where a stream is followed, what its samples are too few for is taken from the tail of the calibration.
+        """
+        if self.followed is None:
+            return self._quantile(alpha, method)
+        follower = self.followed.of(method == "simultaneous")
+        if alpha >= follower.least:
+            return follower.factor(alpha)
+        within, beyond = (self._quantile(level, method) for level in (follower.least, alpha))
+        return follower.factor(follower.least) * (beyond / within if math.isfinite(within) and within else math.inf)
+
+    def observed(self, scores: Array) -> tuple[Self, Values]:
+        """After these (samples, points) scores of a stream, one by one; and the share of points that levels missed.
+
+        That is (samples, levels), each sample judged by what was known before it.
+        """
+        followed = self.followed or Followed.start(to_host(self.scores), to_host(self.largest))
+        ordered = to_host(place_of(scores).xp.sort(scores, axis=1))
+        missed = np.empty((len(ordered), len(LEVELS)))
+        for i, row in enumerate(ordered):
+            followed, missed[i, :] = followed.observed(row)
+        return replace(self, followed=followed), missed
+
+    def _quantile(self, alpha: float, method: Method) -> float:
         k = conformal_rank(alpha, self.n_samples, self.points, method)
         if method == "simultaneous":
             return float(self.largest[k - 1]) if k <= self.n_samples else math.inf
@@ -128,6 +157,10 @@ class PartsCalibration(Calibration):
         scaled = xp.concat([part / gain for part, gain in zip(parts, gains, strict=True)], axis=1)
         whole = Calibration.of(scaled, floor)
         return cls(whole.ranks, whole.scores, whole.points, whole.largest, floor, gains, tuple(sizes))
+
+    def observed(self, scores: Array) -> tuple[Self, Values]:
+        """After these scores of a stream; the factors of the outputs stay as they were."""
+        return super().observed(scores / place_of(scores).put(np.repeat(self.gains, self.sizes)))
 
     def factor(self, alpha: float, method: Method, values: int) -> Any:
         """q of each value, that of all times the factor of its output."""

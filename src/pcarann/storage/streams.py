@@ -1,0 +1,102 @@
+"""What a model has met along a stream, as a part of its file, and back, every part checked."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from pcarann.ensemble.adaptation import Choice
+from pcarann.ensemble.forgetting import FACTORS
+from pcarann.storage.formats import Tensors
+from pcarann.uncertainty.adaptive import Followed, Follower
+from pcarann.uncertainty.alarm import Alarm, DriftTest
+from pcarann.uncertainty.monitor import History, Met
+
+__all__ = ["described_followed", "described_history", "rebuilt_choice", "rebuilt_followed", "rebuilt_history"]
+
+_KINDS = ("points", "whole")
+_FOLLOWER = tuple(part.name for part in fields(Follower))
+_MET = tuple(part.name for part in fields(Met))
+
+
+def described_followed(followed: Followed | None, name: str, tensors: Tensors) -> None:
+    """Add the arrays of intervals that follow a stream under a name; nothing where they do not."""
+    if followed is not None:
+        for kind in _KINDS:
+            tensors |= {f"{name}.{kind}.{part}": getattr(getattr(followed, kind), part) for part in _FOLLOWER}
+
+
+def rebuilt_followed(name: str, tensors: Tensors) -> Followed | None:
+    """The intervals under a name; None where a file holds none."""
+    if f"{name}.points.rows" not in tensors:
+        return None
+    return Followed(*(_follower(f"{name}.{kind}", tensors) for kind in _KINDS))
+
+
+def _follower(name: str, tensors: Tensors) -> Follower:
+    found = {part: _numbers(f"{name}.{part}", tensors) for part in _FOLLOWER}
+    fresh = Follower.start(np.ones((1, 1)))
+    rows, scales = found["rows"], found["scales"]
+    sound = rows.ndim == 2 and rows.size and scales.shape == (len(rows), len(fresh.ahead)) and (rows > 0).all()
+    sound = sound and all(found[part].shape == getattr(fresh, part).shape for part in ("ahead", "losses", "shifts"))
+    if not sound or not all(np.isfinite(found[part]).all() for part in ("scales", "ahead", "losses", "shifts")):
+        raise ValueError("its intervals do not fit the stream that they followed")
+    return Follower(**found)
+
+
+def described_history(history: History | None, name: str, tensors: Tensors) -> dict[str, Any] | None:
+    """Add the arrays of a history under a name; return the rest of it."""
+    if history is None:
+        return None
+    tensors |= {f"{name}.{part}": getattr(history.recent, part) for part in _MET}
+    found = {part: getattr(history, part) for part in ("usual", "observed", "learned", "left")}
+    found["alarms"] = [[one.began, one.raised, one.ended] for one in history.alarms]
+    if (test := history.test) is not None:
+        tensors |= {f"{name}.test.{part}": getattr(test, part) for part in ("reference", "ranked", "sums")}
+        found["test"] = [test.low, test.won]
+    return found
+
+
+def rebuilt_history(described: dict[str, Any] | None, name: str, tensors: Tensors) -> History | None:
+    """The history under a name; None where there is none."""
+    if described is None:
+        return None
+    recent, fresh = Met(*(_numbers(f"{name}.{part}", tensors) for part in _MET)), Met.of(0)
+    lengths = {len(getattr(recent, part)) for part in _MET}
+    if len(lengths) > 1 or any(getattr(recent, part).shape[1:] != getattr(fresh, part).shape[1:] for part in _MET):
+        raise ValueError("its history does not fit together")
+    usual, left, test = described["usual"], described["left"], None
+    if "test" in described:
+        reference, ranked, sums = (_numbers(f"{name}.test.{part}", tensors) for part in ("reference", "ranked", "sums"))
+        if reference.ndim != 1 or ranked.ndim != 1 or sums.shape != DriftTest.start(reference).sums.shape:
+            raise ValueError("its drift test does not fit together")
+        test = DriftTest(reference, ranked, sums, int(described["test"][0]), float(described["test"][1]))
+    alarms = (Alarm(int(a), int(b), None if c is None else int(c)) for a, b, c in described["alarms"])
+    return History(
+        None if usual is None else float(usual),
+        int(described["observed"]),
+        int(described["learned"]),
+        recent,
+        test,
+        tuple(alarms),
+        None if left is None else int(left),
+    )
+
+
+def rebuilt_choice(described: Any) -> Choice | None:
+    """Which factor of forgetting was in use; None where it was not chosen."""
+    if described is None:
+        return None
+    losses, chosen = tuple(float(loss) for loss in described[0]), int(described[1])
+    if len(losses) != len(FACTORS) or not 0 <= chosen < len(FACTORS):
+        raise ValueError("its choice of forgetting is none")
+    return Choice(losses, chosen)
+
+
+def _numbers(name: str, tensors: Tensors) -> np.ndarray[Any, Any]:
+    found = tensors[name]
+    if found.dtype != np.float64:
+        raise ValueError(f"{name} has dtype {found.dtype}")
+    return found

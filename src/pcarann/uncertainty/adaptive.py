@@ -1,0 +1,156 @@
+"""Intervals that follow a stream: the factor q of a conformal interval, moved after each sample that was observed.
+
+A sample is scored before it is learned. With s its scores, m(s) their mean and q(α) the factor that was in use,
+
+    base       log Q_k(α) = quantile of log (s / m̂_k) over the last samples + log m̂_k       for each of a few memories k
+    mixture    log Q(α) = Σ w_k log Q_k(α),   w_k ∝ exp(−4 · discounted loss of log Q_k)
+    factor     log q(α) = log Q(α) + θ(α)
+    rule       θ(α) ← θ(α) + η (share of points missed − α)
+
+m̂_k is the size of scores that a memory foresees, a running mean of log m(s); one that never moves gives the plain
+conformal quantile, a short one follows a jump after a sample or two. The loss is that of a quantile, at several levels.
+The last line is adaptive conformal inference (Gibbs and Candès 2021) on a logarithmic scale, as in conformal PID
+control (Angelopoulos, Candès and Tibshirani 2023): whatever the stream does, as long as scores stay within a factor eᵇ
+of Q, the share missed over T samples differs from α by at most (b + η) / (η T). Intervals stay finite.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["LEVELS", "WINDOW", "Followed", "Follower", "at_ranks", "middle_ranks"]
+
+Values = np.ndarray[Any, Any]
+
+LEVELS = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5])
+"""α at which θ is kept"""
+WINDOW = 256
+"""Samples whose scores are kept"""
+_KEPT = 32  # scores of a sample that are kept, evenly among its ranks
+_RATES = np.array([0.0, 0.05, 0.2, 0.5])  # of the running means: nothing, 20, 5 and 2 samples
+_GAIN = 0.2  # η: a field that is missed widens the next interval by a fifth
+_DISCOUNT, _SHARPNESS = 0.95, 4.0  # of the losses of memories, and how much they decide
+_LEAST = 1e-12  # a score; zero has no logarithm
+
+
+@dataclass(frozen=True)
+class Follower:
+    """The factor of one kind of interval along a stream."""
+
+    rows: Values
+    """Ascending scores of the last samples, (samples, kept)"""
+    scales: Values
+    """log m̂ that each memory foresaw for them, (samples, memories)"""
+    ahead: Values
+    """log m̂ that each foresees for the next one, (memories,)"""
+    losses: Values
+    """Discounted loss of each, (memories,)"""
+    shifts: Values
+    """θ, (levels,)"""
+
+    @classmethod
+    def start(cls, rows: Values) -> Follower:
+        """Begin from the scores of a calibration, (samples, kept)."""
+        rows = np.clip(rows[-WINDOW:, :], _LEAST, None)
+        finite = rows[np.isfinite(rows)]
+        ahead = np.full(len(_RATES), math.log(finite.mean()) if finite.size else 0.0)
+        return cls(rows, np.tile(ahead, (len(rows), 1)), ahead, np.zeros(len(_RATES)), np.zeros(len(LEVELS)))
+
+    @property
+    def least(self) -> float:
+        """The smallest α for which there are samples enough"""
+        return 1 / (len(self.rows) + 1)
+
+    def factor(self, alpha: float) -> float:
+        """q(α), which falls with α: between the levels log q is interpolated along log Q."""
+        mixed, _ = self._bases(np.append(LEVELS, alpha))
+        known, own = np.isfinite(mixed[:-1]), mixed[-1]
+        if not np.isfinite(own) or not known.any():
+            return math.inf
+        base, found = mixed[:-1][known][::-1], self._falling(mixed[:-1])[known][::-1]
+        beyond = min(own - base[0], 0.0) + max(own - base[-1], 0.0)  # the shift of the last level goes on
+        return float(np.exp(np.interp(own, base, found) + beyond))
+
+    def observed(self, scores: Values) -> tuple[Follower, Values]:
+        """After one more sample with these ascending scores; and the share of them that each level missed."""
+        mixed, bases = self._bases(LEVELS)
+        found = self._falling(mixed)
+        missed = 1 - np.searchsorted(scores, np.exp(found), side="right") / len(scores)
+        shifts = self.shifts + np.where(np.isfinite(found), _GAIN * (missed - LEVELS), 0.0)
+        losses, ahead = self.losses, self.ahead
+        logarithms = np.log(np.clip(at_ranks(scores, self.rows.shape[1]), _LEAST, None))
+        if np.isfinite(logarithms).all():  # a prediction that blew up says nothing of sizes
+            losses = _DISCOUNT * losses + _quantile_losses(logarithms, bases)
+            ahead = ahead + _RATES * (math.log(np.mean(np.exp(logarithms))) - ahead)
+        rows = np.concatenate([self.rows, np.exp(logarithms)[None, :]])[-WINDOW:, :]
+        scales = np.concatenate([self.scales, self.ahead[None, :]])[-WINDOW:, :]
+        return Follower(rows, scales, ahead, losses, shifts), missed
+
+    def _falling(self, mixed: Values) -> Values:
+        """log q at the levels: no less than that of any larger α."""
+        return np.maximum.accumulate((mixed + self.shifts)[::-1])[::-1]
+
+    def _bases(self, levels: Values) -> tuple[Values, Values]:
+        """log Q at each level, (levels,), and that of each memory, (memories, levels)."""
+        samples, kept = self.rows.shape
+        ranks = np.ceil((samples + 1) * kept * (1 - levels) - 1e-9).astype(int) - 1
+        known = np.minimum(ranks, samples * kept - 1)
+        # In one pass over all memories: (memories, samples · kept)
+        relative = (np.log(self.rows)[None, :, :] - self.scales.T[:, :, None]).reshape(len(_RATES), -1)
+        bases = np.partition(relative, np.unique(known), axis=1)[:, known] + self.ahead[:, None]
+        bases[:, ranks >= samples * kept] = math.inf
+        weights = np.exp(-_SHARPNESS * (self.losses - self.losses.min()))
+        known = np.isfinite(bases).all(axis=0)
+        mixed = (weights / weights.sum()) @ np.where(known, bases, 0.0)
+        return np.where(known, mixed, math.inf), bases
+
+
+@dataclass(frozen=True)
+class Followed:
+    """Both kinds of intervals along a stream: those for the share of points, and those that hold whole fields."""
+
+    points: Follower
+    whole: Follower
+
+    @classmethod
+    def start(cls, scores: Values, largest: Values) -> Followed:
+        """Begin from what a calibration kept: scores of all points, ascending, and the largest of each sample."""
+        count = min(len(largest), WINDOW)
+        rows = at_ranks(scores, count * min(max(len(scores) // count, 1), _KEPT)).reshape(-1, count).T
+        return cls(Follower.start(rows), Follower.start(at_ranks(largest, count)[:, None]))
+
+    def observed(self, scores: Values) -> tuple[Followed, Values]:
+        """After one more sample with these ascending scores; and the share of its points that each level missed."""
+        points, missed = self.points.observed(scores)
+        return Followed(points, self.whole.observed(scores[-1:])[0]), missed
+
+    def of(self, simultaneous: bool) -> Follower:
+        """That of one kind of intervals."""
+        return self.whole if simultaneous else self.points
+
+
+def middle_ranks(values: int, kept: int) -> list[int]:
+    """Where so many of ascending values lie that stand for all of them, each for the same number.
+
+    >>> middle_ranks(6, 3)
+    [1, 3, 5]
+    """
+    return [math.ceil((i + 0.5) * values / kept) - 1 for i in range(kept)]
+
+
+def at_ranks(values: Values, kept: int) -> Values:
+    """So many of ascending values that stand for all of them."""
+    return np.asarray(values[middle_ranks(len(values), kept)], dtype=float)
+
+
+def _quantile_losses(logarithms: Values, bases: Values) -> Values:
+    """Mean loss of the quantiles log Q of each memory, (memories,), all levels but the first in units of their own."""
+    levels = LEVELS[1:]
+    beyond = logarithms[None, :, None] - np.where(np.isfinite(bases), bases, 0.0)[:, None, 1:]
+    losses = np.where(beyond > 0, (1 - levels) * beyond, -levels * beyond) / np.sqrt(levels * (1 - levels))
+    known = np.isfinite(bases[:, 1:]).all(axis=0)
+    return np.asarray(losses[..., known].mean(axis=(1, 2)) if known.any() else np.zeros(len(bases)))

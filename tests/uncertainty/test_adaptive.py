@@ -1,0 +1,144 @@
+"""Intervals that follow a stream: the long-run share missed, jumps, slow drifts, levels in order."""
+
+import numpy as np
+import pytest
+
+from pcarann.uncertainty.adaptive import LEVELS, WINDOW, Followed, Follower, middle_ranks
+from pcarann.uncertainty.conformal import Calibration, PartsCalibration
+
+POINTS, STEPS = 16, 320
+AT = {0.1: list(LEVELS).index(0.1), 0.05: list(LEVELS).index(0.05)}
+
+
+def scores(rng, size, points=POINTS):
+    """Of samples whose points are alike: their common factor differs from sample to sample."""
+    size = np.asarray(size, dtype=float)[:, None]
+    return np.sort(np.abs(rng.normal(size=(len(size), points))) * np.exp(0.4 * rng.normal(size=size.shape)) * size)
+
+
+STREAMS = {
+    "none": np.ones(STEPS),
+    "jump": np.r_[np.ones(100), np.full(STEPS - 100, 10.0)],
+    "back": np.r_[np.ones(80), np.full(120, 10.0), np.ones(120)],
+    "healing": np.r_[np.ones(100), 1 + 10 * np.exp(-np.arange(STEPS - 100) / 30)],
+    "slow": np.exp(np.linspace(0, 3, STEPS)),
+}
+
+
+def followed(name, seed=0):
+    """What each level missed of each sample."""
+    rng = np.random.default_rng(seed)
+    calibration = Calibration.of(scores(rng, np.ones(150)), 1e-8)
+    return calibration.observed(scores(rng, STREAMS[name]))[1]
+
+
+def rolling(values, window=100):
+    return np.convolve(values, np.ones(window) / window, "valid")
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_rolling_coverage_stays_within_three_points_of_its_level(name):
+    found = np.mean([np.abs(rolling(followed(name, seed)[:, AT[0.1]]) - 0.1).max() for seed in range(2)])
+    assert found < 0.03
+
+
+@pytest.mark.parametrize("name", ["jump", "slow"])
+def test_fixed_intervals_do_not(name):
+    rng = np.random.default_rng(0)
+    calibration = Calibration.of(scores(rng, np.ones(150)), 1e-8)
+    missed = (scores(rng, STREAMS[name]) > calibration.quantile(0.1)).mean(axis=1)
+    assert np.abs(rolling(missed) - 0.1).max() > 0.3
+
+
+def test_the_long_run_share_is_the_level_whatever_comes():
+    rng = np.random.default_rng(1)
+    follower = Follower.start(scores(rng, np.ones(50), 4))
+    hostile = [np.full(4, 3.0 if i % 7 < 3 else 0.02) for i in range(600)]  # against any forecast
+    missed = []
+    for row in hostile:
+        follower, found = follower.observed(row)
+        missed.append(found)
+    bound = (np.log(3.0 / 0.02) + 1 + 0.2) / (0.2 * len(hostile))
+    assert (np.abs(np.mean(missed, axis=0) - LEVELS) < bound).all()
+
+
+def test_before_anything_is_observed_it_is_the_calibration():
+    rng = np.random.default_rng(2)
+    calibration = Calibration.of(scores(rng, np.ones(200)), 1e-8)
+    start = Followed.start(np.asarray(calibration.scores), np.asarray(calibration.largest))
+    for alpha in (0.05, 0.1, 0.3):
+        assert start.points.factor(alpha) == pytest.approx(calibration.quantile(alpha), rel=0.01)
+        assert start.whole.factor(alpha) == pytest.approx(calibration.quantile(alpha, "simultaneous"), rel=0.05)
+
+
+def test_a_smaller_alpha_is_never_narrower():
+    rng = np.random.default_rng(3)
+    calibration, _ = Calibration.of(scores(rng, np.ones(300)), 1e-8).observed(scores(rng, STREAMS["back"][:150]))
+    for method in ("sample", "simultaneous"):
+        found = [calibration.quantile(alpha, method) for alpha in np.linspace(0.005, 0.9, 60)]
+        assert (np.diff(found) <= 0).all()
+
+
+def test_whole_fields_are_held_too():
+    rng, missed = np.random.default_rng(4), []
+    calibration = Calibration.of(scores(rng, np.ones(150)), 1e-8)
+    for row in scores(rng, STREAMS["healing"]):
+        missed.append(row.max() > calibration.quantile(0.1, "simultaneous"))
+        calibration, _ = calibration.observed(row[None, :])
+    # 320 samples, each missed with probability 0.1: a deviation of 0.017
+    assert np.mean(missed) == pytest.approx(0.1, abs=0.035)
+
+
+def test_levels_beyond_the_stream_come_from_the_tail_of_the_calibration():
+    rng = np.random.default_rng(5)
+    fixed = Calibration.of(scores(rng, np.ones(2000), 4), 1e-8)
+    calibration, _ = fixed.observed(scores(rng, np.ones(3), 4))
+    assert np.isfinite(calibration.quantile(0.001))
+    assert 0.5 < calibration.quantile(0.001) / fixed.quantile(0.001) < 2
+    few, _ = Calibration.of(scores(rng, np.ones(5)), 1e-8).observed(scores(rng, np.ones(1)))
+    assert few.quantile(0.05) == np.inf
+
+
+def test_outputs_keep_their_factors():
+    rng = np.random.default_rng(6)
+    both = np.concatenate([scores(rng, np.ones(100)), 50 * scores(rng, np.ones(100), 1)], axis=1)
+    calibration = PartsCalibration.of_parts(both, 1e-8, (POINTS, 1))
+    after, missed = calibration.observed(3 * both[:60, :])
+    ratio = after.factor(0.1, "sample", POINTS + 1) / calibration.factor(0.1, "sample", POINTS + 1)
+    assert ratio == pytest.approx(np.full(POINTS + 1, 3.0), rel=0.35)
+    assert missed.shape == (60, len(LEVELS))
+
+
+def test_a_prediction_that_blew_up_is_missed_and_forgotten():
+    rng = np.random.default_rng(7)
+    calibration = Calibration.of(scores(rng, np.ones(100)), 1e-8)
+    after, missed = calibration.observed(np.full((1, POINTS), np.inf))
+    assert (missed == 1).all()
+    assert after.quantile(0.1) < 2 * calibration.quantile(0.1)
+    for _ in range(2):
+        after, _ = after.observed(np.zeros((1, POINTS)))  # and a perfect one has no logarithm
+    assert np.isfinite(after.quantile(0.1))
+
+
+def test_no_more_samples_are_kept_than_the_window_holds():
+    rng = np.random.default_rng(8)
+    calibration, _ = Calibration.of(scores(rng, np.ones(300)), 1e-8).observed(scores(rng, np.ones(20)))
+    assert calibration.followed.points.rows.shape == (WINDOW, 18)
+    assert calibration.followed.whole.rows.shape == (WINDOW, 1)
+
+
+def test_the_order_of_blocks_does_not_matter_but_that_of_samples_does():
+    rng = np.random.default_rng(9)
+    calibration, stream = Calibration.of(scores(rng, np.ones(60)), 1e-8), scores(rng, np.linspace(1, 5, 30))
+    at_once = calibration.observed(stream)[0].quantile(0.1)
+    one = calibration
+    for row in stream:
+        one, _ = one.observed(row[None, :])
+    assert one.quantile(0.1) == at_once
+    assert calibration.observed(stream[::-1, :])[0].quantile(0.1) < at_once
+
+
+def test_middle_ranks_stand_for_equal_shares():
+    assert middle_ranks(10, 5) == [0, 2, 4, 6, 8]
+    assert middle_ranks(3, 3) == [0, 1, 2]
+    assert middle_ranks(2, 4) == [0, 0, 1, 1]
