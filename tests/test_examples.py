@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import doctest
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
 
 import numpy as np
 import pytest
 
-from house import ROOT
+from scripts import example
 
 pytest.importorskip("skfem", reason="the examples are solved with scikit-fem")
 pytest.importorskip("meshio", reason="the examples write meshes with meshio")
-
-
-def example(name):
-    """A script of examples/, under a name of its own: benchmarks/ has a plate.py too."""
-    spec = spec_from_file_location(f"example_{name}", ROOT / "examples" / f"{name}.py")
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")

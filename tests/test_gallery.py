@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.util import module_from_spec, spec_from_file_location
-
 import numpy as np
 import pytest
 
-from house import ROOT
+from scripts import example
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* lie outside the training data")
-
-
-def example(name):
-    """A script of examples/."""
-    spec = spec_from_file_location(f"example_{name}", ROOT / "examples" / f"{name}.py")
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def drawn(path):

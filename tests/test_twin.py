@@ -1,20 +1,16 @@
 """The example of a drifting stream: its solver, and what it shows in a short form."""
 
 import doctest
-from importlib.util import module_from_spec, spec_from_file_location
 
 import numpy as np
 import pytest
 
-from house import ROOT
+from scripts import example
 
 
 @pytest.fixture(scope="module")
 def twin():
-    spec = spec_from_file_location("example_twin", ROOT / "examples" / "twin.py")
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return example("twin")
 
 
 @pytest.fixture(scope="module")

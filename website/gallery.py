@@ -18,6 +18,7 @@ ARGUMENTS = {
     "plate": ["--count", "500", "--output", "{folder}"],
     "block": ["--count", "4", "--output", "{folder}"],
     "surrogate": ["{folder}/plate.npz", "displacement"],
+    **{name: ["--output", "{folder}"] for name in ("active", "design", "inversion", "twin")},
 }
 """What a script wants beside its name, where that is not a folder; those that others need come first"""
 
