@@ -70,7 +70,8 @@ def draw(curves: dict[str, list[float]], path: Path) -> None:
     figure = Figure(figsize=(5.5, 3.6), layout="constrained")
     axis = figure.subplots()
     for by, curve in curves.items():
-        axis.semilogy(FIRST + BATCH * np.arange(len(curve)), curve, "--" if by == "random" else "-", label=by)
+        style, name = ("--", "by chance") if by == "random" else ("-", f"next_points, by={by!r}")
+        axis.semilogy(FIRST + BATCH * np.arange(len(curve)), curve, style, label=name)
     axis.set(title="boundary layers", xlabel="samples solved", ylabel="relative error")
     axis.legend()
     figure.savefig(path, dpi=150)

@@ -189,8 +189,7 @@ class Marching(Surrogate):
         """
         with writing(self):
             flow = self._rolled(None, controls)
-            steps = later_times(y)
-            if steps is not None and steps < flow.window:
+            if (steps := later_times(y)) is not None and steps < flow.window:
                 wanted = f"but this model predicts {flow.window}: a calibration needs them all"
                 raise ValueError(f"y has {steps} later snapshots, {wanted}.")
             flow = flow if steps is None else replace(flow, window=steps)
@@ -275,8 +274,8 @@ class Marching(Surrogate):
             model = copy(marched.model)
             if not hasattr(model, "partial_fit"):
                 raise ValueError(f"{type(model).__name__} has no partial_fit: a flow of it cannot adapt.")
-            wanted, device = marched.n_controls, getattr(model, "device", None)
-            new = Trajectories.of(X, y, controls, step=marched.step, first=self.first, wanted=wanted, device=device)
+            known = {"wanted": marched.n_controls, "device": getattr(model, "device", None)}
+            new = Trajectories.of(X, y, controls, step=marched.step, first=self.first, **known)
             parts, said = self._judged(X, y, controls, learned=True)
             model = model.partial_fit(*new.pairs())
             parts |= {"calibrated": model.fitted_.state} if parts else {}
@@ -308,8 +307,7 @@ class Marching(Surrogate):
     def _found(self, name: str) -> Marched:
         if not hasattr(self, "_marched"):
             raise AttributeError(f"{name} exists after fit only: this Marching is not fitted yet.")
-        found: Marched = self._marched
-        return found
+        return self._marched
 
     def _asked(self, controls: Any = None) -> Flow:
         return self._rolled(None, controls)
