@@ -274,7 +274,7 @@ class Marching(Surrogate):
             model = copy(marched.model)
             if not hasattr(model, "partial_fit"):
                 raise ValueError(f"{type(model).__name__} has no partial_fit: a flow of it cannot adapt.")
-            known = {"wanted": marched.n_controls, "device": getattr(model, "device", None)}
+            known: dict[str, Any] = {"wanted": marched.n_controls, "device": getattr(model, "device", None)}
             new = Trajectories.of(X, y, controls, step=marched.step, first=self.first, **known)
             parts, said = self._judged(X, y, controls, learned=True)
             model = model.partial_fit(*new.pairs())
