@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from pcarann import PCARaNN
-from pcarann.backend.arrays import Array
+from pcarann.backend.arrays import Array, Place
 from pcarann.benchmark.machine import machine_facts
 from pcarann.files import atomic_writer
 
@@ -47,14 +47,15 @@ PATIENCE = 20.0
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def combinations(fields: np.ndarray[Any, Any]) -> Callable[[int, np.random.Generator], np.ndarray[Any, Any]]:
-    """Random combinations of two training fields each, with the mean and the variance that these have."""
-    mean = fields.mean(axis=0)
+def combinations(fields: np.ndarray[Any, Any], place: Place) -> Callable[[int, np.random.Generator], Array]:
+    """Random combinations of two training fields each, with the mean and the variance that these have, in a place."""
+    mean, apart = place.put(fields.mean(axis=0)), place.put(fields - fields.mean(axis=0))
 
-    def draw(count: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
-        first, second = rng.integers(len(fields), size=(2, count))
+    def draw(count: int, rng: np.random.Generator) -> Array:
+        parts = (place.xp.asarray(part, device=place.device) for part in rng.integers(len(fields), size=(2, count)))
         angle = rng.uniform(0, 2 * np.pi, count).reshape(-1, *(1 for _ in mean.shape))
-        return mean + np.cos(angle) * (fields[first] - mean) + np.sin(angle) * (fields[second] - mean)
+        sides = zip((np.cos(angle), np.sin(angle)), parts, strict=True)
+        return mean + sum(place.put(factor) * place.xp.take(apart, part, axis=0) for factor, part in sides)
 
     return draw
 
@@ -70,7 +71,7 @@ def plate(quick: bool, device: str | None) -> tuple[PCARaNN, Any, Draw]:
     model = PCARaNN(regressor="kernel", n_members=4, device=device).fit(inputs, outputs)
     x, y = solver.mesh(0 if quick else 1).p
     region = (x > 0) & (y > 0)
-    fields = combinations(inputs["conductivity"])
+    fields = combinations(inputs["conductivity"], model.fitted_.place)
 
     def draw(count: int, rng: np.random.Generator) -> Any:
         numbers = {"angle": rng.uniform(*solver.ANGLES, count), "temperature": rng.uniform(*solver.TEMPERATURES, count)}
@@ -89,7 +90,7 @@ def vorticity(quick: bool, device: str | None, **options: Any) -> tuple[PCARaNN,
     model = PCARaNN(n_components=(modes, modes), device=device, **options).fit(inputs, outputs)
     weights = np.zeros((times, points, points))
     weights[-1, : points // 2, : points // 2] = 4 / points**2
-    return model, weights, combinations(inputs)
+    return model, weights, combinations(inputs, model.fitted_.place)
 
 
 def _decay(points: int) -> np.ndarray[Any, Any]:

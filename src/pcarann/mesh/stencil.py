@@ -82,7 +82,7 @@ class Stencil:
 
         >>> stencil = Stencil(np.array([[0, 1], [1, 2]]), np.array([[-1.0, 1.0], [-1.0, 1.0]]))
         >>> stencil.transposed(3)(np.array([[1.0, 10.0]]), axis=1)
-        array([[ -1.,  -9.,  10.]])
+        array([[-1., -9., 10.]])
         """
         rows = np.repeat(np.arange(self.index.shape[0]), self.index.shape[1])
         entries = (self.weight.reshape(-1), (self.index.reshape(-1), rows))

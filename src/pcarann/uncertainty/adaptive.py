@@ -137,7 +137,7 @@ def middle_ranks(values: int, kept: int) -> list[int]:
     """Where so many of ascending values lie that stand for all of them, each for the same number.
 
     >>> middle_ranks(6, 3)
-    [1, 3, 5]
+    [0, 2, 4]
     """
     return [math.ceil((i + 0.5) * values / kept) - 1 for i in range(kept)]
 
