@@ -41,7 +41,7 @@ def test_the_rest_is_extrapolated_where_there_is_none():
 
 def test_combinations_keep_mean_and_variance():
     fields = np.random.default_rng(0).normal(size=(400, 3)) * [1.0, 2.0, 3.0] + [5.0, 0.0, 0.0]
-    drawn = monte_carlo.combinations(fields)(20000, np.random.default_rng(1))
+    drawn = monte_carlo.combinations(fields, place_of(fields))(20000, np.random.default_rng(1))
     assert np.allclose(drawn.mean(axis=0), fields.mean(axis=0), atol=0.1)
     assert np.allclose(drawn.std(axis=0), fields.std(axis=0), rtol=0.05)
 
