@@ -345,6 +345,6 @@ class Fitted:
         """The record after a fit of the readouts to all samples learned so far and these, at once."""
         rows = self.rows.appended(*self.latent_pairs(inputs, outputs), forgetting=1.0)
         x, y, weights = rows.joined()
-        ensemble = batch_refit(self.ensemble, rows, ridge=ridge)
+        ensemble = batch_refit(self.ensemble, rows, ridge=ridge).tried(x)
         parts = {"x": x, "y": y, "weights": weights, "ridge": ridge, "adaptation": None, "n_adapted": 0}
         return replace(self, ensemble=ensemble, state=self.state + 1, **parts)

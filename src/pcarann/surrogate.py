@@ -176,10 +176,10 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
 
         Hidden weights are kept up to so much memory ("1GB", "500MB", or bytes) and drawn at each call beyond. Up to 8
         samples then always go one by one and cost their own arithmetic; they differ from the same samples in a large
-        batch by rounding, which readouts of nearly dependent features amplify. `single` keeps these weights in single
-        precision, if that changes predictions of training samples by no more than a hundredth of what the fit misses of
-        samples left out. Files of the model stay the same. Of stages and flows, the surrogate that they begin with or
-        march is prepared.
+        batch by rounding, which readouts of nearly dependent features amplify. On a CPU `single` keeps these weights in
+        single precision, if that changes predictions of training samples by no more than a hundredth of what the fit
+        misses of samples left out. Files of the model stay the same. Of stages and flows, the surrogate that they begin
+        with or march is prepared.
         """
         found = check_memory(memory)
         with writing(self):

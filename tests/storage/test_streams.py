@@ -19,7 +19,7 @@ SCORES = np.sort(RNG.lognormal(size=(40, 8)))
 
 @pytest.fixture
 def followed():
-    found = Followed.start(np.sort(SCORES.ravel()), np.sort(SCORES.max(axis=1)))
+    found = Followed.start(np.sort(SCORES.ravel()), np.arange(1, SCORES.size + 1), np.sort(SCORES.max(axis=1)))
     for row in 3 * SCORES[:10]:
         found, _ = found.observed(row)
     return found

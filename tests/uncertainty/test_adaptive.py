@@ -65,7 +65,7 @@ def test_the_long_run_share_is_the_level_whatever_comes():
 def test_before_anything_is_observed_it_is_the_calibration():
     rng = np.random.default_rng(2)
     calibration = Calibration.of(scores(rng, np.ones(200)), 1e-8)
-    start = Followed.start(np.asarray(calibration.scores), np.asarray(calibration.largest))
+    start = Followed.start(np.asarray(calibration.scores), calibration.ranks, np.asarray(calibration.largest))
     for alpha in (0.05, 0.1, 0.3):
         assert start.points.factor(alpha) == pytest.approx(calibration.quantile(alpha), rel=0.01)
         assert start.whole.factor(alpha) == pytest.approx(calibration.quantile(alpha, "simultaneous"), rel=0.05)
@@ -142,3 +142,11 @@ def test_middle_ranks_stand_for_equal_shares():
     assert middle_ranks(10, 5) == [0, 2, 4, 6, 8]
     assert middle_ranks(3, 3) == [0, 1, 2]
     assert middle_ranks(2, 4) == [0, 0, 1, 1]
+
+
+def test_many_scores_of_which_few_are_kept_begin_at_their_own_quantiles():
+    rng = np.random.default_rng(5)
+    calibration = Calibration.of(np.abs(rng.normal(size=(120, 400))), 1e-9)  # more than are kept whole
+    after, _ = calibration.observed(np.abs(rng.normal(size=(1, 400))))
+    for alpha in (0.05, 0.1, 0.2):
+        assert after.quantile(alpha) == pytest.approx(calibration.quantile(alpha), rel=0.05)

@@ -63,7 +63,7 @@ def test_each_drift_is_said_once():
 def test_outputs_outside_the_modes_are_said_once_and_ask_for_a_fit():
     history, said = History(0.01), []
     for _ in range(3):
-        after = history.after(Met.of(2, unheld=np.array([0.2, 0.3])), learned=True)
+        after = history.after(Met.of(4, unheld=np.array([0.2, 0.3, 0.2, 0.3])), learned=True)
         said += after.said(history)
         history = after
     assert len(said) == 1
@@ -71,6 +71,26 @@ def test_outputs_outside_the_modes_are_said_once_and_ask_for_a_fit():
     assert history.reason == said[0]
     calm = history.after(Met.of(100, unheld=np.full(100, 0.001)), learned=True)
     assert not calm.reason
+    assert calm.after(Met.of(30, unheld=np.full(30, 0.3)), learned=True).said(calm)  # it left again
+
+
+def test_a_few_outputs_that_are_a_little_outside_the_modes_say_nothing():
+    history = History(0.01)
+    for share in (0.03, 0.001, 0.002, 0.03, 0.03, *[0.001] * 30):
+        after = history.after(Met.of(1, unheld=np.array([share])), learned=False)
+        assert not after.said(history)
+        history = after
+
+
+def test_an_alarm_ends_as_it_would_one_by_one():
+    rng = np.random.default_rng(0)
+    errors = np.concatenate([size * rng.uniform(0.5, 1.5, count) for size, count in ((1, 100), (20, 200), (1, 150))])
+    whole = slow = History.calibrated(rng.uniform(0.5, 1.5, 100))
+    whole = whole.after(Met.of(len(errors), errors=errors), learned=False)
+    for error in errors:
+        slow = slow.after(Met.of(1, errors=np.array([error])), learned=False)
+    assert whole.alarms == slow.alarms
+    assert whole.alarms[0].ended > 300
 
 
 def test_without_an_error_to_compare_with_nothing_is_said():

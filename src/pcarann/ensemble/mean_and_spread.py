@@ -69,7 +69,8 @@ class Ensemble:
         xp, tile = self.place.xp, padded(rows)
         for member in self.members[:_JUDGES] if self.place.on_host else ():
             whole = member(tile)[: rows.shape[0], :]
-            if float(xp.max(xp.abs(member.few(rows) - whole))) > _STEADY * float(xp.max(xp.abs(whole))):
+            few = replace(member, quick=None).few(rows)
+            if float(xp.max(xp.abs(few - whole))) > _STEADY * float(xp.max(xp.abs(whole))):
                 return replace(self, steady=False)
         return replace(self, steady=True)
 

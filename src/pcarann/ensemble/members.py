@@ -13,13 +13,13 @@ from pcarann.backend.linearized import Linearized
 from pcarann.backend.progress import Tick
 from pcarann.backend.random import spread
 from pcarann.ensemble.maps import FeatureMap, Features, RandomMap
-from pcarann.features.random_layers import RandomFeatures
+from pcarann.features.random_layers import HiddenLayers, RandomFeatures
 from pcarann.readout.direct import ReadoutReport, solve_readout, transposed_product
 from pcarann.readout.leave_out import left_out_residuals
 from pcarann.readout.ridge import choose_ridge, spectrum_of_rows, spectrum_of_sums
 from pcarann.readout.streamed import Block, NormalEquations, solve_streamed_readout
 
-__all__ = ["ROWS", "Member", "Predictors", "fit_members", "resolve_ridge", "stream"]
+__all__ = ["ROWS", "Member", "Predictors", "fit_members", "keeps_weights", "resolve_ridge", "stream"]
 
 ROWS = 2048
 """Samples at a time through the hidden layers"""
@@ -169,6 +169,10 @@ def _forgetful(features: Features, n_members: int) -> Features:
     """Drop hidden weights where those of all members would not fit: they can be drawn again."""
     if not isinstance(features, RandomFeatures):
         return features
-    size, n1, n2 = features.layers.sizes
-    keep = n_members * 8 * n1 * (size + n2) <= _KEPT_WEIGHT_BYTES
-    return features if keep else replace(features, weights=None)
+    return features if keeps_weights(features.layers, n_members) else replace(features, weights=None)
+
+
+def keeps_weights(layers: HiddenLayers, n_members: int) -> bool:
+    """Whether hidden weights of so many members stay in memory; else they are drawn at each use."""
+    size, n1, n2 = layers.sizes
+    return n_members * 8 * n1 * (size + n2) <= _KEPT_WEIGHT_BYTES

@@ -120,7 +120,7 @@ def prepared_members(
     plain = tuple(replace(member, quick=None) for member in members)
     if not _hidden_count(plain[0].features):
         return plain, Prepared.of(plain, memory)
-    rounded, change = _rounded(plain, x, y, missed) if single else (False, None)
+    rounded, change = _rounded(plain, x, y, missed) if single and place_of(x).on_host else (False, None)
     each = (4 if rounded else 8) * _hidden_count(plain[0].features)
     kept = min(len(plain), memory // each)
     room = memory - kept * each

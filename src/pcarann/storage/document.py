@@ -17,6 +17,7 @@ import numpy as np
 
 from pcarann.backend.arrays import to_host
 from pcarann.ensemble.maps import KernelMap
+from pcarann.ensemble.members import keeps_weights
 from pcarann.features.kernel import KernelFeatures
 from pcarann.features.random_layers import RandomFeatures
 from pcarann.fitted import Fitted
@@ -136,7 +137,7 @@ def _map(fitted: Fitted, tensors: Tensors) -> dict[str, Any]:
         "seed": found.layers.seed,
         "sizes": found.layers.sizes,
         "scales": found.scales,
-        "kept_weights": features[0].weights is not None,
+        "kept_weights": keeps_weights(found.layers, len(features)),
     }
 
 

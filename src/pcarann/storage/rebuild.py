@@ -16,7 +16,7 @@ from pcarann.backend.arrays import Array, Place, taken, to_host
 from pcarann.ensemble.adaptation import Adaptation, Rows
 from pcarann.ensemble.maps import Features, KernelMap, RandomMap
 from pcarann.ensemble.mean_and_spread import Ensemble
-from pcarann.ensemble.members import Member
+from pcarann.ensemble.members import Member, keeps_weights
 from pcarann.features.kernel import KernelFeatures, median_distance
 from pcarann.features.random_layers import HiddenLayers, RandomFeatures
 from pcarann.features.refine import Refinement
@@ -223,10 +223,11 @@ def _features(document: Document, feature_map: RandomMap | KernelMap, x: Array, 
     _, n1, n2 = feature_map.layers.sizes
     anchors = (arrays("anchors1", count, n1), arrays("anchors2", count, n2))
     features: list[Features] = []
+    kept = keeps_weights(feature_map.layers, count)  # whatever the machine kept that wrote the file
     for k in range(count):
         layers, mine = replace(feature_map.layers, member=k), (anchors[0][k, :], anchors[1][k, :])
         one = RandomFeatures(layers, feature_map.scales, mine, None, feature_map.weighting)
-        features.append(replace(one, weights=one.hidden_weights()) if document["map"]["kept_weights"] else one)
+        features.append(replace(one, weights=one.hidden_weights()) if kept else one)
     return features
 
 

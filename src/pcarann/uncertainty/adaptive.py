@@ -117,10 +117,11 @@ class Followed:
     whole: Follower
 
     @classmethod
-    def start(cls, scores: Values, largest: Values) -> Followed:
-        """Begin from what a calibration kept: scores of all points, ascending, and the largest of each sample."""
-        count = min(len(largest), WINDOW)
-        rows = at_ranks(scores, count * min(max(len(scores) // count, 1), _KEPT)).reshape(-1, count).T
+    def start(cls, scores: Values, ranks: Values, largest: Values) -> Followed:
+        """Begin from what a calibration kept: scores of these ranks among all, and the largest of each sample."""
+        count, total = min(len(largest), WINDOW), int(ranks[-1])
+        wanted = np.add(middle_ranks(total, count * min(max(total // count, 1), _KEPT)), 1)
+        rows = np.asarray(scores[np.searchsorted(ranks, wanted)], dtype=float).reshape(-1, count).T
         return cls(Follower.start(rows), Follower.start(at_ranks(largest, count)[:, None]))
 
     def observed(self, scores: Values) -> tuple[Followed, Values]:

@@ -98,7 +98,7 @@ class Calibration:
 
         That is (samples, levels), each sample judged by what was known before it.
         """
-        followed = self.followed or Followed.start(to_host(self.scores), to_host(self.largest))
+        followed = self.followed or Followed.start(to_host(self.scores), self.ranks, to_host(self.largest))
         ordered = to_host(place_of(scores).xp.sort(scores, axis=1))
         missed = np.empty((len(ordered), len(LEVELS)))
         for i, row in enumerate(ordered):

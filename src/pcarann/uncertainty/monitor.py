@@ -25,6 +25,7 @@ WINDOW = 100
 """Samples that rolling numbers look back on"""
 _SETTLED = 50  # samples after which an error says that adapting does not help, or that a drift is over
 _TOO_LARGE, _BACK = 2.0, 1.25  # times the usual error
+_TOLD, _FEW, _FAR = 20, 5, 10.0  # samples by which outputs are judged to leave the modes; so few only if that far
 _ROUNDING = 1e-12  # of a field: errors below are none
 _RESOLVED = 1e-6  # of a field: differences of squares tell no less of what modes miss
 _SHOWN = (0.05, 0.1, 0.2)  # levels whose coverage is shown
@@ -77,11 +78,11 @@ class History:
         parts = {name: np.concatenate([old, getattr(met, name)])[-WINDOW:] for name, old in vars(self.recent).items()}
         found, count = replace(self, recent=Met(**parts)), len(met.errors)
         found = replace(found, learned=self.learned + count if learned else self.learned)
-        for error in met.errors:
-            found = replace(found, observed=found.observed + 1).tested(float(error))
-        if found.left is None and found.is_left(met.unheld):
-            found = replace(found, left=found.observed)
-        return found
+        errors, before = np.concatenate([self.recent.errors, met.errors]), len(self.recent.errors)
+        for end in range(before + 1, before + count + 1):
+            found = replace(found, observed=found.observed + 1).tested(errors[max(0, end - _SETTLED) : end])
+        left = (found.left or found.observed) if found.is_left else None
+        return replace(found, left=left)
 
     def said(self, before: History) -> list[str]:
         """What has to be said of what came since an earlier history: of each drift once, and once of the span."""
@@ -92,7 +93,7 @@ class History:
                 f"{_mean(self.recent.errors[-_SETTLED:]):.3g} on average where they were {self.usual:.3g}. See monitor."
             )
         if self.left is not None and before.left is None:
-            words.append(f"{_outside(self.recent.unheld)} {_REFIT}")
+            words.append(f"{_outside(self.recent.unheld[-_TOLD:])} {_REFIT}")
         return words
 
     @property
@@ -103,8 +104,8 @@ class History:
     @property
     def reason(self) -> str:
         """Why the model should be fitted again; empty where it need not be."""
-        if self.left is not None and self.is_left(self.recent.unheld):
-            return f"{_outside(self.recent.unheld)} {_REFIT}"
+        if self.left is not None:
+            return f"{_outside(self.recent.unheld[-_TOLD:])} {_REFIT}"
         error, alarm = _mean(self.recent.errors[-_SETTLED:]), self.alarm
         if alarm is None or self.usual is None or self.observed - alarm.raised < _SETTLED:
             return ""
@@ -114,15 +115,18 @@ class History:
         advice = "fit again with samples of these days" if self.learned else "adapt it with partial_fit, or fit again"
         return f"The error of the last {_SETTLED} samples is {error:.3g}, usually {self.usual:.3g}, {tried}: {advice}."
 
-    def is_left(self, unheld: Values) -> bool:
-        """Whether outputs with so much outside the output modes cannot be predicted as well as usual."""
-        known = unheld[np.isfinite(unheld)]
-        if self.usual is None or not known.size:
+    @property
+    def is_left(self) -> bool:
+        """Whether the last outputs have so much outside the output modes that they cannot be predicted as usual."""
+        known = self.recent.unheld[np.isfinite(self.recent.unheld)][-_TOLD:]
+        if self.usual is None or known.size < _FEW:
             return False
-        return float(np.median(known)) > _TOO_LARGE * max(self.usual, _RESOLVED)
+        factor = _TOO_LARGE if known.size >= _TOLD else _FAR
+        return float(np.median(known)) > factor * max(self.usual, _RESOLVED)
 
-    def tested(self, error: float) -> History:
-        """With the error of the sample that has just been counted."""
+    def tested(self, errors: Values) -> History:
+        """With the error of the sample that has just been counted, the last of these."""
+        error = float(errors[-1])
         if self.test is None or np.isnan(error):
             return self
         alarm = self.alarm
@@ -132,7 +136,7 @@ class History:
             return replace(self, test=test, alarms=found)
         # Over where the errors of a while are again about as they were.
         over = self.observed - alarm.raised >= _SETTLED
-        over = over and _mean(self.recent.errors[-_SETTLED:]) <= _BACK * max(self.usual or 0.0, _ROUNDING)
+        over = over and _mean(errors) <= _BACK * max(self.usual or 0.0, _ROUNDING)
         if not over:
             return self
         ended = (*self.alarms[:-1], replace(alarm, ended=self.observed))
