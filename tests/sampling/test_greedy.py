@@ -1,11 +1,14 @@
 """Where to solve next: where errors are, where samples are few, and never the same place twice."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from pcarann import PCARaNN, Staged
 from pcarann.sampling import next_points
-from pcarann.sampling.greedy import _greedy, _judged
+from pcarann.sampling.greedy import _greedy, _judged, _widths
 
 RNG = np.random.default_rng(0)
 POINTS = np.linspace(0, 1, 16)
@@ -62,6 +65,23 @@ def test_hand_worked_conditioning():
     assert _greedy(np.array([4.0, 3.0, 1.9]), correlations, 2) == [0, 1]
 
 
+@pytest.mark.parametrize("most", [np.inf, np.nan])
+def test_a_score_that_is_not_finite_leaves_the_others_in_their_order(most):
+    assert _greedy(np.array([1.0, 2.0, most, 3.0, 5.0]), 0.9 * np.eye(5) + 0.1, 4) == [2, 4, 3, 1]
+    assert _greedy(1e200 * np.array([1.0, 2.0, 7.0, 3.0, 5.0]), 0.9 * np.eye(5) + 0.1, 4) == [2, 4, 3, 1]
+
+
+def test_spreads_are_compared_in_any_unit_and_where_one_is_infinite():
+    std = np.array([[1.0, np.nan], [3.0, np.nan], [2.0, np.nan]])
+
+    def widths(unit, first=1.0):
+        found = SimpleNamespace(predict=lambda X, return_std: (X, unit * std * np.array([[first], [1.0], [1.0]])))
+        return _widths(found, {"": std})
+
+    assert np.allclose(widths(1e200), widths(1.0), rtol=1e-12)
+    assert np.argsort(widths(1.0, first=np.inf)).tolist() == [2, 1, 0]
+
+
 def test_samples_that_were_learned_since_count_as_known():
     model = PCARaNN(0.999999, regressor="kernel", n_members=2).fit(INPUTS[:40], outputs(INPUTS[:40]))
     first = next_points(model, INPUTS[40:], 5, by="variance") + 40
@@ -98,3 +118,15 @@ def test_many_candidates_are_drawn_from(model, monkeypatch):
 def test_wrong_wishes_are_refused(model, options, said):
     with pytest.raises(ValueError, match=said):
         next_points(model, INPUTS, **options)
+
+
+def test_more_points_than_have_correlations_are_refused(model, monkeypatch):
+    monkeypatch.setattr("pcarann.sampling.greedy._MOST_CANDIDATES", 20)
+    assert len(next_points(model, INPUTS, 20)) == 20
+    with pytest.raises(ValueError, match="n must be at most 20, of which correlations are made, got 21"):
+        next_points(model, INPUTS, 21)
+
+
+def test_a_model_that_is_not_fitted_says_so():
+    with pytest.raises(NotFittedError, match="This PCARaNN instance is not fitted yet"):
+        next_points(PCARaNN(), INPUTS, 3)

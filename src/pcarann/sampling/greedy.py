@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from pcarann.backend.arrays import Array, cuts, place_of, taken, to_host
 from pcarann.backend.linalg import cholesky, solve_cholesky, solve_lower
@@ -55,7 +56,8 @@ Values = np.ndarray[Any, np.dtype[Any]]
 def next_points(model: Surrogate, candidates: Any, n: int, *, by: By = "error", random_state: Any = 0) -> Values:
     """The numbers of the n candidates to solve next, the most wanted first.
 
-    Of more than 4000 candidates so many are drawn by `random_state`, which is of no effect otherwise.
+    Of more than 4000 candidates so many are drawn by `random_state`, which is of no effect otherwise. More points than
+    these are not chosen at once.
 
     >>> from pcarann import PCARaNN
     >>> x = np.linspace(0, 1, 40)[:, None]
@@ -65,6 +67,7 @@ def next_points(model: Surrogate, candidates: Any, n: int, *, by: By = "error", 
     """
     if by not in get_args(By):
         raise ValueError(f"by must be one of {', '.join(get_args(By))}, got {by!r}.")
+    check_is_fitted(model)
     fitted = model.fitted_
     if by != "interval" and not isinstance(fitted, Fitted):
         raise ValueError(
@@ -74,11 +77,12 @@ def next_points(model: Surrogate, candidates: Any, n: int, *, by: By = "error", 
     count, wanted = len(next(iter(arrays.values()))), check_count(n, "n")
     if wanted > count:
         raise ValueError(f"n must be at most the number of candidates, {count}, got {wanted}.")
+    if wanted > _MOST_CANDIDATES:
+        raise ValueError(f"n must be at most {_MOST_CANDIDATES}, of which correlations are made, got {wanted}.")
     seed = check_seed(random_state)
     among = np.arange(count)
     if count > _MOST_CANDIDATES:
-        most = max(_MOST_CANDIDATES, wanted)
-        among = np.sort(np.asarray(permutation(count, seed=seed, stream=_STREAM)[:most]))
+        among = np.sort(np.asarray(permutation(count, seed=seed, stream=_STREAM)[:_MOST_CANDIDATES]))
     some = {name: array[among] for name, array in arrays.items()}
     with warnings.catch_warnings():  # candidates may well lie outside the data: that is why they are looked at
         warnings.simplefilter("ignore")
@@ -171,16 +175,32 @@ def _widths(model: Surrogate, arrays: Mapping[str, Array]) -> Values:
     for rows in cuts(len(next(iter(arrays.values()))), _PREDICTED):
         _, std = model.predict(_held({name: array[rows] for name, array in arrays.items()}), return_std=True)
         parts = [std[name] for name in std] if isinstance(std, Mapping) or hasattr(std, "data_vars") else [std]
-        sizes = [np.nansum(np.asarray(to_host(part)).reshape(len(part), -1) ** 2, axis=1) for part in parts]
-        found.append(np.stack(sizes, axis=1))
-    squares = np.concatenate(found)
+        found.append(np.stack([_norms(np.asarray(to_host(part)).reshape(len(part), -1)) for part in parts], axis=1))
+    squares = np.stack([_capped(column) for column in np.concatenate(found).T], axis=1) ** 2
     means = squares.mean(axis=0)
     return np.asarray(np.sqrt((squares / np.where(means > 0, means, 1.0)).sum(axis=1)))
+
+
+def _norms(rows: Values) -> Values:
+    """Euclidean norms, nothing where there are no values, of numbers whose squares may be none."""
+    rows = np.where(np.isnan(rows), 0.0, rows)
+    most = np.abs(rows).max(axis=1, keepdims=True)
+    unit = np.where((most > 0) & np.isfinite(most), most, 1.0)
+    return np.asarray(unit[:, 0] * np.linalg.norm(rows / unit, axis=1))
+
+
+def _capped(scores: Array) -> Array:
+    """Scores in units of the largest finite one, twice that where they are not finite: squares are numbers."""
+    xp = place_of(scores).xp
+    finite = xp.isfinite(scores)
+    most = float(xp.max(xp.where(finite, scores, 0.0)))
+    return xp.where(finite, scores / (most or 1.0), 2.0)
 
 
 def _greedy(scores: Array, correlations: Array, n: int) -> list[int]:
     """Choose one by one where the conditioned variance is largest."""
     xp = place_of(correlations).xp
+    scores = _capped(scores)
     S = scores[:, None] * correlations * scores
     chosen: list[int] = []
     for _ in range(n):
