@@ -54,6 +54,16 @@ def test_functionals_have_the_products_of_the_jacobian_with_their_weights(model)
     )
 
 
+def test_more_functionals_than_inputs_have_the_same_rows(model, named):
+    w = RNG.normal(size=(12, *model.predict(A[:1]).shape[1:]))
+    apart = np.concatenate([model.jacobian(A[:4], of=w[:6]), model.jacobian(A[:4], of=w[6:])], axis=1)
+    np.testing.assert_allclose(model.jacobian(A[:4], of=w), apart, rtol=1e-9, atol=1e-12)
+    X, u = {"a": A[:2], "n": NUMBER[:2]}, np.where(np.arange(9) == 3, np.nan, RNG.normal(size=(12, 9)))
+    found, first = named.jacobian(X, of={"u": u}), named.jacobian(X, of={"u": u[0]})
+    np.testing.assert_allclose(found["a"][:, 0], first["a"], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found["n"][:, 0], first["n"], rtol=1e-9, atol=1e-12)
+
+
 def test_parts_have_jacobians_by_name(named):
     X = {"a": A[:2], "n": NUMBER[:2]}
     J = named.jacobian(X)

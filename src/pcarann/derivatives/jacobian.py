@@ -1,7 +1,7 @@
 """Jacobians, row by row or column by column: whichever are fewer.
 
     whole            J = f′(x)              a push for each input value, or a pull for each output value
-    of functionals   Jᵀw, one for each w    a pull for each
+    of functionals   Jᵀw, one for each w    a pull for each, or a push for each input value
 
 Few samples go several times through the surrogate at once, since products of larger matrices cost less than many of
 small ones. A Jacobian that would not fit is refused: products with it never need it.
@@ -30,8 +30,11 @@ _AT_ONCE = 256  # rows through the surrogate, of a sample with many directions
 def jacobian(at: FieldDerivative, of: Any = None) -> Any:
     """The whole Jacobian at inputs, or that of functionals with these weights; by name where parts have names."""
     if of is not None:
-        weights, stacked = _weights(at, getattr(of, "weights", of))
-        rows = _pulls(at, int(weights.shape[0]), lambda some: weights[some, :])
+        given = getattr(of, "weights", of)
+        if given is None:
+            raise ValueError("of is a quantity of a function, which has no weights: ask for its gradient instead.")
+        weights, stacked = _weights(at, given)
+        rows = _of_functionals(at, weights)
         return _named(at.apart(rows if stacked else rows[:, 0, :], at.inputs))
     inputs, outputs = at.sizes
     size = 8 * at.samples * inputs * outputs
@@ -46,6 +49,14 @@ def jacobian(at: FieldDerivative, of: Any = None) -> Any:
     else:
         rows = _pushes(at, inputs, lambda some: _units(at, some, inputs))
     return _named({name: _named(at.apart(part, at.inputs)) for name, part in _of_outputs(at, rows)})
+
+
+def _of_functionals(at: FieldDerivative, weights: Array) -> Array:
+    """(samples, functionals, input values)"""
+    count, inputs = int(weights.shape[0]), at.sizes[0]
+    if count <= inputs:
+        return _pulls(at, count, lambda some: weights[some, :])
+    return _pushes(at, inputs, lambda some: _units(at, some, inputs), weights)
 
 
 def _of_outputs(at: FieldDerivative, rows: Array) -> list[tuple[str, Array]]:
@@ -67,12 +78,18 @@ def _pulls(at: FieldDerivative, count: int, cotangents: Callable[[slice], Array]
     return at.place.xp.moveaxis(_through(at, count, cotangents, back=True), 0, 1)
 
 
-def _pushes(at: FieldDerivative, count: int, tangents: Callable[[slice], Array]) -> Array:
-    """(samples, output values, count)"""
-    return at.place.xp.moveaxis(_through(at, count, tangents, back=False), 0, 2)
+def _pushes(at: FieldDerivative, count: int, tangents: Callable[[slice], Array], weights: Array | None = None) -> Array:
+    """(samples, output values, count), or their products with (functionals, output values) weights"""
+    return at.place.xp.moveaxis(_through(at, count, tangents, back=False, weights=weights), 0, 2)
 
 
-def _through(at: FieldDerivative, count: int, directions: Callable[[slice], Array], back: bool) -> Array:
+def _through(
+    at: FieldDerivative,
+    count: int,
+    directions: Callable[[slice], Array],
+    back: bool,
+    weights: Array | None = None,
+) -> Array:
     """(count, samples, values) of so many (count, values) directions, the same for every sample."""
     xp, samples = at.place.xp, at.samples
     copies = min(count, max(1, _AT_ONCE // samples))
@@ -85,6 +102,8 @@ def _through(at: FieldDerivative, count: int, directions: Callable[[slice], Arra
         rows = xp.broadcast_to(given[:, None, :], (copies, samples, given.shape[1]))
         rows = xp.reshape(rows, (copies * samples, given.shape[1]))
         made = record.pull(rows) if back else record.push(rows)
+        if weights is not None:  # points without values have weight 0
+            made = xp.where(xp.any(weights != 0, axis=0), made, 0.0) @ weights.T
         found.append(xp.reshape(made, (copies, samples, -1))[: some.stop - some.start, ...])
     return xp.concat(found, axis=0)
 
