@@ -68,6 +68,16 @@ def test_parts_join_to_the_deviation(model):
     assert np.allclose(np.hypot(found.members, found.beyond), std, rtol=1e-14)
 
 
+def test_blocks_are_checked_at_the_call_and_keep_its_state(model):
+    inputs, outputs = waves(slice(60, 70))
+    with pytest.raises(ValueError, match=r"X|snapshots"):
+        model.predict_blocks(inputs[:, :, :5])
+    before = model.predict(inputs)
+    blocks = model.predict_blocks(inputs)
+    model.partial_fit(inputs, 1.1 * outputs)
+    assert np.allclose(np.concatenate([fields[0] for _, fields in blocks]), before, rtol=0, atol=1e-12)
+
+
 def test_intervals_need_a_calibration(model):
     with pytest.raises(NotFittedError, match="has no calibration: call calibrate"):
         model.predict_interval(WAVES[:5, :3])

@@ -118,13 +118,13 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
     def predict_blocks(self, X: Any, members: bool = False, **how: Any) -> Iterator[tuple[slice, tuple[Any, ...]]]:
         """Predict by blocks of samples: which, and their mean fields, followed by those of each member if asked.
 
-        So many samples can be predicted whose fields do not fit in memory together. Options of a roll-out, such as its
-        `controls`, are those of its `predict`.
+        So many samples can be predicted whose fields do not fit in memory together, all by what the model is at the
+        call. Options of a roll-out, its `steps` and `controls`, are those of its `predict`.
         """
-        fitted = self._asked(**how)
+        fitted = self.asked(**how)
         plain, handed = self._opened(X, fitted, whole=False)
-        for rows, fields in self._member_blocks(plain, fitted, members):
-            yield rows, tuple(handed(_handed(plain, fitted, one)) for one in fields)
+        blocks = self._member_blocks(plain, fitted, members)
+        return ((rows, tuple(handed(_handed(plain, fitted, one)) for one in fields)) for rows, fields in blocks)
 
     def quantity(self, of: Any, derivative: Callable[[Any], Any] | None = None) -> Quantity:
         """A quantity of interest of predictions, with spread, intervals and gradient of its own.
@@ -238,6 +238,12 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
         """The document and the arrays of a model file, all of one state."""
         return self._described()
 
+    def asked(self, **how: Any) -> Any:
+        """What the surrogate is at this moment; a roll-out as it was asked for. Options that it has not are refused."""
+        if how:
+            raise ValueError(f"{type(self).__name__} has no option {', '.join(how)} of a prediction.")
+        return self._require_fitted()
+
     def set_params(self, **params: Any) -> Self:
         """Set parameters, those of an object by two underscores: `set_params(adapt__ridge=1e-3)`.
 
@@ -258,10 +264,6 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
         if not hasattr(self, "fitted_"):
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit(X, y) first.")
         return self.fitted_
-
-    def _asked(self) -> Any:
-        """What the surrogate is at this moment; a roll-out as it was asked for."""
-        return self._require_fitted()
 
     def _member_blocks(self, X: Array, fitted: Any, members: bool) -> Iterable[tuple[slice, list[Array]]]:
         """Mean fields by blocks of samples, followed by those of each member if asked, in the units inside."""

@@ -1,5 +1,7 @@
 """Quantities of interest: the values are those of predicted fields, and spread, intervals and refusals their own."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
@@ -262,6 +264,76 @@ def test_weights_that_do_not_fit_are_refused(models, case):
     kind, weights, said = REFUSED[case]
     with pytest.raises(ValueError, match=said):
         models[kind][0].quantity(weights)
+
+
+def test_a_function_has_no_weights_and_weights_no_derivative(models):
+    model, X, _ = models["kernel"]
+    with pytest.raises(ValueError, match="a quantity of a function, which has no weights"):
+        model.jacobian(X, of=model.quantity(square))
+    with pytest.raises(ValueError, match="derivative is that of a function of fields"):
+        model.quantity(np.ones(24), square_slope)
+
+
+@pytest.mark.parametrize("kind", ["kernel", "staged", "marching"])
+def test_options_that_a_model_does_not_have_are_refused(models, kind):
+    model, X, truth = models[kind]
+    name = type(model).__name__
+    for quantity in (model.quantity(weights_on(truth, 1)), model.quantity(square, square_slope)):
+        for call in (quantity, quantity.predict, quantity.gradient, partial(quantity.calibrate, y=truth)):
+            with pytest.raises(ValueError, match=f"{name} has no option speed"):
+                call(X, speed=3)
+
+
+def test_a_roll_out_goes_as_many_steps_as_asked_for(models):
+    model, X, truth = models["marching"]
+    last = model.quantity(lambda fields: fields[:, -1, 0])
+    assert np.allclose(last.predict(X, steps=3), model.predict(X, steps=3)[:, -1, 0], rtol=0, atol=1e-12)
+    band = last.calibrate(X, truth[:, :3], steps=3).predict_interval(X, 0.2, steps=3)
+    assert ((band.lower <= truth[:, 2, 0]) & (truth[:, 2, 0] <= band.upper)).sum() == 33
+    with pytest.raises(ValueError, match=r"fields of shape \(3, 24\), but weights on \(4, 24\)"):
+        model.quantity(np.ones((4, 24))).predict(X, steps=3)
+
+
+@pytest.mark.parametrize("grid", [(), (3,), (30,)])
+def test_a_gradient_is_no_whole_jacobian_that_may_not_fit(models, monkeypatch, grid):
+    model, X, _ = models["kernel"]
+    weights = np.random.default_rng(2).normal(size=(*grid, 24))
+    wanted = np.einsum("...j,nji->n...i", weights, model.jacobian(X))
+    monkeypatch.setattr("pcarann.derivatives.jacobian.MOST_BYTES", 1)
+    assert np.allclose(model.quantity(weights).gradient(X), wanted, rtol=0, atol=1e-9 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("kind", ["kernel", "staged", "marching"])
+def test_blocks_of_inputs_that_do_not_fit_are_refused_at_the_call(models, kind):
+    model, X, _ = models[kind]
+    with pytest.raises(ValueError, match=r"X has"):
+        model.predict_blocks(X[..., :5])
+
+
+def test_true_fields_are_checked_as_a_model_checks_them(models):
+    model, X, truth = models["kernel"]
+    bad = np.where(np.arange(40)[:, None] == 7, np.nan, truth)
+    for of in (np.ones(24), lambda fields: fields.sum(axis=1)):
+        quantity = model.quantity(of)
+        wanted = quantity.calibrate(X, truth).predict_interval(X, 0.2).upper
+        assert np.allclose(quantity.calibrate(X, truth.tolist()).predict_interval(X, 0.2).upper, wanted, rtol=1e-12)
+        with pytest.raises(ValueError, match=r"values contains NaN or infinity: 1 value\(s\), the first in sample 7"):
+            quantity.calibrate(X, values=bad.sum(axis=1))
+        with pytest.raises(ValueError, match="y contains NaN or infinity"):
+            quantity.calibrate(X, bad)
+        with pytest.raises(ValueError, match="fields of shape \\(23,\\)"):
+            quantity.calibrate(X, truth[:, 1:])
+    with pytest.raises(ValueError, match="the quantity of y contains NaN"):
+        model.quantity(lambda fields: np.where(np.arange(len(fields)) == 3, np.nan, fields[:, 0])).calibrate(X, truth)
+
+
+def test_true_fields_of_other_samples_are_refused():
+    xarray = pytest.importorskip("xarray")
+    X, y = (xarray.DataArray(part, dims=("run", "x"), coords={"run": np.arange(120)}) for part in (INPUTS, OUTPUTS))
+    quantity = PCARaNN(**SMALL).fit(X[:80], y[:80]).quantity(np.ones(24))
+    quantity.calibrate(X[80:], y[80:])
+    with pytest.raises(ValueError, match="The samples of y have other coordinates"):
+        quantity.calibrate(X[80:], y[80:][::-1])
 
 
 def test_a_calibration_needs_fields_or_values(models):

@@ -172,11 +172,11 @@ class Marching(Surrogate):
         training data, a warning says at which step, and the deviation counts what they may be wrong by from there on;
         no value goes beyond three times the largest one of the training or of X.
         """
-        return self._predicted(X, self._rolled(steps, controls), return_std)
+        return self._predicted(X, self.asked(steps, controls), return_std)
 
     def predict_parts(self, X: Array, *, steps: int | None = None, controls: Array | None = None) -> Spread:
         """Predict with the members' deviation alone, and apart from it what leaving the training data adds."""
-        return self._parts(X, self._rolled(steps, controls))
+        return self._parts(X, self.asked(steps, controls))
 
     def score(self, X: Array, y: Array, sample_weight: Array | None = None, *, controls: Array | None = None) -> float:
         """R² of the prediction, all values of the whole window weighted by their variance."""
@@ -188,7 +188,7 @@ class Marching(Surrogate):
         These are at least as many as were predicted in the fit. Any level can be asked for afterwards.
         """
         with writing(self):
-            flow = self._rolled(None, controls)
+            flow = self.asked(controls=controls)
             if (steps := later_times(y)) is not None and steps < flow.window:
                 wanted = f"but this model predicts {flow.window}: a calibration needs them all"
                 raise ValueError(f"y has {steps} later snapshots, {wanted}.")
@@ -211,7 +211,7 @@ class Marching(Surrogate):
 
         What each method guarantees stands in `pcarann.uncertainty.conformal`.
         """
-        flow = self._rolled(steps, controls)
+        flow = self.asked(steps, controls)
         check_level(alpha, method)
         if flow.calibration is not None:
             calibrated = flow.calibration.points // math.prod(flow.model.output_grid)
@@ -227,19 +227,19 @@ class Marching(Surrogate):
 
         A value that is held, three times as large as all that was seen, does not change.
         """
-        return self._derivative(X, self._rolled(steps, controls)).push(dX)
+        return self._derivative(X, self.asked(steps, controls)).push(dX)
 
     def vjp(self, X: Array, dY: Array, *, steps: int | None = None, controls: Array | None = None) -> Any:
         """The gradient of Σ dY · prediction by the snapshots given, as these look; controls stay."""
-        return self._derivative(X, self._rolled(steps, controls)).pull(dY)
+        return self._derivative(X, self.asked(steps, controls)).pull(dY)
 
     def jacobian(self, X: Array, of: Any = None, *, steps: int | None = None, controls: Array | None = None) -> Any:
         """The derivative at X itself, or that of linear functionals of predictions, as in `PCARaNN`."""
-        return jacobian(self._derivative(X, self._rolled(steps, controls)), of)
+        return jacobian(self._derivative(X, self.asked(steps, controls)), of)
 
     def as_torch(self, *, steps: int | None = None, controls: Array | None = None) -> Callable[[Any], Any]:
         """The prediction as a function of tensors that autograd goes through, under the same controls at each call."""
-        flow = self._rolled(steps, controls)
+        flow = self.asked(steps, controls)
         return torch_function(lambda X: self._derivative(X, flow))
 
     def on(self, target: Any) -> Marching:
@@ -257,7 +257,7 @@ class Marching(Surrogate):
 
     def novelty(self, X: Array, *, steps: int | None = None, controls: Array | None = None) -> RolloutNovelty:
         """How far roll-outs lie from the training data: for each sample and step a p-value and the reason."""
-        flow = self._rolled(steps, controls)
+        flow = self.asked(steps, controls)
         found = novelty_along(flow, flow.departing(X))
         return replace(found, p_value=place_of(X).put(found.p_value))
 
@@ -295,12 +295,18 @@ class Marching(Surrogate):
         warn_user(*said)
         return self
 
+    def asked(self, steps: int | None = None, controls: Any = None, **how: Any) -> Flow:
+        """The roll-out over so many steps, under these controls."""
+        flow: Flow = super().asked(**how)
+        window = flow.window if steps is None else check_count(steps, "steps")
+        return replace(flow, window=window, controls=controls)
+
     def _judged(self, X: Array, y: Array, controls: Any, *, learned: bool) -> tuple[dict[str, Any], list[str]]:
         """Parts of the record after trajectories were met; nothing where they cannot be judged, or need not be."""
-        flow = self._rolled(None, None)
+        flow = self.asked()
         if learned and (flow.calibration is None or flow.stale or not reaches(flow, y)):
             return {}, []
-        flow = self._rolled(*judged_window(flow, y, controls))
+        flow = self.asked(*judged_window(flow, y, controls))
         truth = checked_outputs(y[:, : flow.window, ...], flow)
         return self._met(flow, self._looked(X, flow), truth, learned=learned)
 
@@ -309,21 +315,12 @@ class Marching(Surrogate):
             raise AttributeError(f"{name} exists after fit only: this Marching is not fitted yet.")
         return self._marched
 
-    def _asked(self, controls: Any = None) -> Flow:
-        return self._rolled(None, controls)
-
-    def _rolled(self, steps: int | None, controls: Any) -> Flow:
-        """The roll-out over so many steps, under these controls."""
-        flow: Flow = self._require_fitted()
-        window = flow.window if steps is None else check_count(steps, "steps")
-        return replace(flow, window=window, controls=controls)
-
     def _blocks(self, X: Array, fitted: Flow) -> tuple[int, Iterable[Block]]:
         departure = fitted.departing(X)
         return len(departure), fitted.blocks(departure)
 
     def _derivative(self, X: Array, flow: Flow | None = None) -> FieldDerivative:
-        flow = self._rolled(None, None) if flow is None else flow
+        flow = self.asked() if flow is None else flow
 
         def linearize(array: Array) -> Linearized:
             return self._linearized(array, flow.repeated(len(array) // len(X)))

@@ -202,7 +202,10 @@ class Flow:
 
         Then a warning where some left the training data.
         """
-        departure, watch = self.departing(X), Watch(self.model, self.step, self.window, self.reach)
+        return self._member_blocks(self.departing(X), members)
+
+    def _member_blocks(self, departure: Departure, members: bool) -> Iterator[tuple[slice, list[Array]]]:
+        watch = Watch(self.model, self.step, self.window, self.reach)
         values, copies = int(np.prod(self.output_grid)), _COPIES + self.model.members
         for rows in cuts(len(departure), max(1, _BLOCK_BYTES // (8 * copies * values))):
             part = departure.part(rows)

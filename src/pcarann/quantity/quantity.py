@@ -16,6 +16,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from pcarann.backend.arrays import Array, place_of
@@ -27,7 +28,7 @@ from pcarann.quantity.intervals import Calibrations
 from pcarann.quantity.weights import Weights
 from pcarann.uncertainty.bands import Band, Spread
 from pcarann.uncertainty.conformal import check_level
-from pcarann.validation import check_pair_lengths
+from pcarann.validation import check_fields, check_numeric, check_pair_lengths
 
 __all__ = ["Quantity"]
 
@@ -52,6 +53,8 @@ class Quantity:
     """
 
     def __init__(self, model: Any, of: Any, derivative: Function | None = None):
+        if derivative is not None and not callable(of):
+            raise ValueError("derivative is that of a function of fields: weights need none.")
         self._given = _Outputs.of(model.fitted_)
         self._derivative = derivative
         self._calibration: Calibrations | None = None
@@ -73,7 +76,7 @@ class Quantity:
         return self._values(X, how)
 
     def predict(self, X: Any, return_std: bool = False, **how: Any) -> Any:
-        """The values of inputs X, with their standard deviation if asked; a roll-out takes its `controls` too."""
+        """The values of inputs X, with their standard deviation if asked; a roll-out takes `steps`, `controls` too."""
         if not return_std:
             return self._values(X, how)
         found, shape = self._spread(X, how)
@@ -83,15 +86,14 @@ class Quantity:
         """Calibrate intervals on samples that were used for nothing else: their true fields y, or true `values`."""
         if (y is None) == (values is None):
             raise ValueError("calibrate needs either true fields y or true values of the quantity.")
+        given, name = (values, "values") if y is None else (self._function(self._true(X, y, how)), "the quantity of y")
         found, shape = self._spread(X, how)
-        truth = self._function(y) if values is None else values
-        place = place_of(found.mean)
-        truth = place.put(truth)
-        check_pair_lengths(int(found.mean.shape[0]), int(truth.shape[0]))
-        wanted = tuple(shape(found.mean).shape)
-        if tuple(truth.shape) != wanted:
-            raise ValueError(f"values must have the shape {wanted} of the quantity, found {tuple(truth.shape)}.")
-        self._calibration = Calibrations.of(found, place.xp.reshape(truth, found.mean.shape))
+        truth, grid = check_fields(given, name, place_of(found.mean), scalar=True)
+        samples, wanted = int(truth.shape[0]), tuple(shape(found.mean).shape)
+        check_pair_lengths(wanted[0], samples)
+        if grid != wanted[1:]:
+            raise ValueError(f"values must have the shape {wanted} of the quantity, found {(samples, *grid)}.")
+        self._calibration = Calibrations.of(found, truth)
         return self
 
     def predict_interval(self, X: Any, alpha: float = 0.05, **how: Any) -> Band:
@@ -108,9 +110,10 @@ class Quantity:
 
         That of a function needs its derivative, which is handed to `Surrogate.quantity`.
         """
+        self._source.asked(**how)
         if self._weights is not None:
             if self._closed and self._model.fitted_.ensemble.group is None:
-                return self._model.jacobian(X)
+                return self._model.jacobian(X, of=np.eye(self._weights.count) if self._weights.grid else 1.0)
             return self._source.jacobian(X, of=self.weights, **how)
         if self._derivative is None:
             raise ValueError("The gradient of a function needs its derivative: quantity(function, derivative).")
@@ -130,16 +133,31 @@ class Quantity:
         assert self._weights is not None
         return self._weights(self._given.opened(fields))
 
+    def _true(self, X: Any, y: Any, how: dict[str, Any]) -> Any:
+        """True fields in the form of predictions, refused where `Surrogate.calibrate` would."""
+        fitted = self._source.asked(**how)
+        packing, place, grid = fitted.packing, fitted.place, fitted.output_grid
+        if packing is None:
+            y = plain = check_numeric(y, "y")
+        else:
+            packing.refuse_unaligned(X, y)
+            plain, opened = packing.truth(y, place), packing.outputs.opened(y, "y")
+            y = packing.outputs.container(opened.arrays, opened)
+        check_fields(plain, "y", place, grid=grid, scalar=not grid, owner="the model")
+        return y
+
     def _values(self, X: Any, how: dict[str, Any]) -> Any:
         if self._closed:
-            return self._model.predict(X, **how)
+            self._source.asked(**how)
+            return self._model.predict(X)
         blocks = [self._function(fields[0]) for _, fields in self._model.predict_blocks(X, **how)]
         return blocks[0] if len(blocks) == 1 else place_of(blocks[0]).xp.concat(blocks, axis=0)
 
     def _spread(self, X: Any, how: dict[str, Any]) -> tuple[Spread, Callable[[Array], Array]]:
         """Values, their deviation and their possible error, (samples, k) each, and what brings them into shape."""
         if self._closed:
-            found = self._model.predict_parts(X, **how)
+            self._source.asked(**how)
+            found = self._model.predict_parts(X)
             parts, beyond = (found.mean, found.members), found.beyond
         else:
             pairs = [self._over_members(fields) for _, fields in self._model.predict_blocks(X, members=True, **how)]
@@ -176,7 +194,7 @@ class _Outputs:
             return self.packing.outputs.opened(fields, "y").arrays
         name, part = next(iter(self.parts.items()))
         if tuple(fields.shape[1:]) != part.grid:
-            raise ValueError(f"y has fields of shape {tuple(fields.shape[1:])}, expected {part.grid}.")
+            raise ValueError(f"There are fields of shape {tuple(fields.shape[1:])}, but weights on {part.grid}.")
         return {name: fields}
 
     def stacked(self, cotangents: Any, fields: Any) -> int | None:

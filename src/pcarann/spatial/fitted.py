@@ -171,6 +171,9 @@ class FittedStages:
         inputs = check_fields(X, "X", self.place, grid=self.layout.input_grid, owner="Staged")[0]
         if said := self.warning(inputs):
             warn_user(said)
+        return self._member_blocks(inputs, members)
+
+    def _member_blocks(self, inputs: Array, members: bool) -> Iterator[tuple[slice, list[Array]]]:
         values = math.prod(self.output_grid) * self.members
         for rows in cuts(int(inputs.shape[0]), max(1, _AT_A_TIME // values)):
             begun, given = self._started(inputs[rows, :]), inputs[rows, :] / self.units.inputs
