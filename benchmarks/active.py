@@ -1,6 +1,7 @@
 """Samples that a surrogate chooses for itself (`pcarann.sampling.next_points`), against samples that come by chance.
 
     layer     −ε v″ + b v′ = 1, v = 0 at both ends: boundary layers, ever thinner as ε, log-uniform, falls
+    reaction  −ε v″ + h v = 1 + s sin πx, v = 0 at both ends: a layer at each end, ε log-uniform down to 1e-4
     fin       −k v″ + h v = q, v = 0 on the left, v′ = 0 on the right: k, h, q lognormal, few of them large
     smooth    −v″ + v³ = f with a smooth Gaussian field f: every sample is like every other, and nothing is to be gained
 
@@ -52,6 +53,14 @@ example = _example()
 X, diffusion = example.X, example.diffusion
 
 
+def reaction(rng: np.random.Generator, count: int) -> tuple[Values, Values]:
+    """Inputs (log ε, h, s) and solutions."""
+    low, high = np.array([np.log(1e-4), 1, -1]), np.array([0, 5, 1])
+    inputs, one = rng.uniform(low, high, (count, 3)), np.ones(len(X) - 2)
+    load = np.sin(np.pi * X[1:-1])
+    return inputs, np.array([diffusion(np.exp(e) * one, 0 * one, h * one, 1 + s * load) for e, h, s in inputs])
+
+
 def fin(rng: np.random.Generator, count: int) -> tuple[Values, Values]:
     """Inputs (k, h, q) and solutions."""
     inputs = np.exp(rng.normal(size=(count, 3)))
@@ -72,7 +81,12 @@ def smooth(rng: np.random.Generator, count: int) -> tuple[Values, Values]:
     return inputs, np.array(found)
 
 
-PROBLEMS: dict[str, Callable[..., tuple[Values, Values]]] = {"layer": example.layer, "fin": fin, "smooth": smooth}
+PROBLEMS: dict[str, Callable[..., tuple[Values, Values]]] = {
+    "layer": example.layer,
+    "reaction": reaction,
+    "fin": fin,
+    "smooth": smooth,
+}
 
 
 def share(ours: Values, chance: Values) -> float:

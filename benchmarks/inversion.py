@@ -30,7 +30,7 @@ __all__ = ["evolved", "main", "shrinkage"]
 Values = np.ndarray[Any, Any]
 ROOT = Path(__file__).resolve().parents[1]
 LEVEL, WALKERS = 0.9, 48
-SIZES, QUICK = (100, 600, 300, 800), (2, 60, 40, 10)
+SIZES, QUICK = (100, 600, 300, 3000), (2, 60, 40, 10)
 """Inversions, samples to train and to calibrate, steps"""
 
 

@@ -10,11 +10,11 @@
                      quantity is the mean vorticity of a quarter at the last time. Two models: the paper's 20 members
                      of 3000 + 3000 features, and a kernel, 1000 samples and 4 members
 
-Inputs are drawn in blocks outside of the clock, where the model is: 100 000 of Navier–Stokes take 33 GB. What is measured is every
-call, with its checks, the encoding of the inputs and their comparison with the training data. Where all evaluations
-would take minutes, so many blocks are measured as fit into a stated time, and the rest is extrapolated: the record says
-of how many evaluations. Beside the seconds on the clock stand those of all cores together, which other work on the same
-machine hardly changes.
+Inputs are drawn in blocks outside of the clock, where the model is: 100 000 of Navier–Stokes take 33 GB. What is
+measured is every call, with its checks, the encoding of the inputs and their comparison with the training data. Where
+all evaluations would take minutes, so many blocks are measured as fit into a stated time, and the rest is extrapolated:
+the record says of how many evaluations. Beside the seconds on the clock stand those of all cores together, which other
+work on the same machine hardly changes.
 """
 
 from __future__ import annotations
