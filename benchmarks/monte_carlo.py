@@ -10,6 +10,8 @@
                      quantity is the mean vorticity of a quarter at the last time. Two models: the paper's 20 members
                      of 3000 + 3000 features, and a kernel, 1000 samples and 4 members
 
+On the plate there is a run of emcee too, 2424 evaluations of 20 sensors. Records of other cases stay.
+
 Inputs are drawn in blocks outside of the clock, where the model is: 100 000 of Navier–Stokes take 33 GB. What is
 measured is every call, with its checks, the encoding of the inputs and their comparison with the training data. Where
 all evaluations would take minutes, so many blocks are measured as fit into a stated time, and the rest is extrapolated:
@@ -32,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from pcarann import PCARaNN
-from pcarann.backend.arrays import Array, Place
+from pcarann.backend.arrays import Array, Place, to_host
 from pcarann.benchmark.machine import machine_facts
 from pcarann.files import atomic_writer
 
@@ -42,6 +44,7 @@ Record = dict[str, Any]
 Draw = Callable[[int, np.random.Generator], Any]
 
 EVALUATIONS, BLOCK = 100_000, 5_000
+CASES = ("plate", "navier_stokes_kernel", "navier_stokes_paper")
 PATIENCE = 20.0
 """Seconds after which the rest is extrapolated"""
 ROOT = Path(__file__).resolve().parents[1]
@@ -122,6 +125,39 @@ def _there(inputs: Any, place: Any) -> Array:
     return {name: place.put(part) for name, part in inputs.items()} if isinstance(inputs, dict) else place.put(inputs)
 
 
+def chain(model: PCARaNN, draw: Draw, steps: int) -> Record:
+    """Seconds of emcee, 24 walkers in two numbers of the plate, for 20 sensors: call by call, and all together."""
+    import emcee
+
+    rng, place = np.random.default_rng(2), model.fitted_.place
+    one = draw(1, rng)
+    nodes = int(np.prod(np.shape(model.predict(one)["temperature"])[1:]))
+    sensors = np.zeros((20, nodes))
+    sensors[np.arange(20), np.linspace(0, nodes - 1, 20).astype(int)] = 1.0
+    quantity = model.quantity({"temperature": sensors})
+    measured = np.asarray(to_host(quantity(one)))[0]
+
+    def density(numbers: np.ndarray[Any, Any]) -> Any:
+        field = place.xp.broadcast_to(one["conductivity"], (len(numbers), *one["conductivity"].shape[1:]))
+        given = {"conductivity": field, "angle": numbers[:, 0], "temperature": numbers[:, 1]}
+        found = -0.5 * ((to_host(quantity(given)) - measured) ** 2).sum(axis=1)
+        return np.where((np.abs(numbers[:, 0]) < np.pi / 2) & (np.abs(numbers[:, 1] - 150) < 100), found, -np.inf)
+
+    begun = np.column_stack([rng.uniform(-0.5, 0.5, 24), rng.uniform(100, 200, 24)])
+    ways: dict[str, tuple[Callable[..., Any], bool]] = {
+        "emcee_call_by_call": (lambda p: float(density(p[None, :])[0]), False),
+        "emcee_together": (density, True),
+    }
+    found: Record = {}
+    for name, (function, together) in ways.items():
+        sampler = emcee.EnsembleSampler(24, 2, function, vectorize=together)
+        started, before = time.perf_counter(), time.process_time()
+        sampler.run_mcmc(begun, steps)
+        found[name] = {"seconds": time.perf_counter() - started, "processor_seconds": time.process_time() - before}
+        found[name] |= {"measured": 24 * (steps + 1), "extrapolated": False}
+    return found
+
+
 PAPER = {"widths": (3000, 3000), "n_members": 20, "scales": (0.024, 0.055)}
 QUICK = {"widths": (30, 20), "n_members": 2, "scales": (0.5, 0.5)}
 
@@ -131,6 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> Record:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--device", default=None, help="cpu or cuda")
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=CASES)
     parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds of one measurement")
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "results" / "monte_carlo")
     chosen = parser.parse_args(arguments)
@@ -140,10 +177,12 @@ def main(arguments: Sequence[str] | None = None) -> Record:
         "navier_stokes_kernel": lambda: vorticity(quick, device, regressor="kernel", n_members=4),
         "navier_stokes_paper": lambda: vorticity(quick, device, **(QUICK if quick else PAPER)),
     }
-    evaluations, found = (200 if quick else EVALUATIONS), {}
+    evaluations = 200 if quick else EVALUATIONS
     warnings.simplefilter("ignore")  # combinations may lie at the edge of the data
-    for name, made in cases.items():
-        model, weights, draw = made()
+    path = chosen.output / f"{'cpu' if device is None else device.replace(':', '')}.json"
+    found = json.loads(path.read_text())["cases"] if path.exists() and not quick else {}
+    for name in chosen.cases:
+        model, weights, draw = cases[name]()
         quantity = model.quantity(weights)
         place = model.fitted_.place
         block = min(evaluations, 1000 if name != "plate" and device is None else BLOCK)
@@ -152,13 +191,15 @@ def main(arguments: Sequence[str] | None = None) -> Record:
         found[name] = {
             way: measured(call, draw, evaluations, block, place, chosen.patience) for way, call in calls.items()
         }
+        if name == "plate" and device is None:
+            found[name] |= chain(model, draw, 2 if quick else 100)
         times = {way: (one["seconds"], one["processor_seconds"]) for way, one in found[name].items()}
         said = "  ".join(f"{way} {clock:.3g} s, {cores:.3g} of cores" for way, (clock, cores) in times.items())
         sys.stdout.write(f"{name:22} {said}\n")
         sys.stdout.flush()
     record = {"evaluations": evaluations, "machine": machine_facts(chosen.device), "cases": found}
     chosen.output.mkdir(parents=True, exist_ok=True)
-    with atomic_writer(chosen.output / f"{'cpu' if device is None else device.replace(':', '')}.json") as file:
+    with atomic_writer(path) as file:
         file.write(json.dumps(record, indent=1).encode() + b"\n")
     return record
 
