@@ -11,6 +11,7 @@ import numpy as np
 from pcarann.backend.arrays import Array
 from pcarann.backend.locking import writing
 from pcarann.containers.coding import InputCode
+from pcarann.ensemble.attribution import shares_of_parts
 from pcarann.ensemble.forgetting import chosen_factor
 from pcarann.ensemble.maps import KernelMap, RandomMap
 from pcarann.ensemble.mean_and_spread import Ensemble
@@ -127,8 +128,10 @@ class FittedAttributes:
         fitted = self._found("sensitivity_")
         pca, weighting = fitted.ensemble.input_pca, fitted.feature_map.weighting
         code = None if fitted.packing is None else fitted.packing.input_code
-        parts = code.named if isinstance(code, InputCode) else None
-        return Sensitivity.of(pca, weighting, fitted.training_x, channels=fitted.channels, parts=parts)
+        x, parts = fitted.training_x, None
+        if isinstance(code, InputCode):
+            parts = shares_of_parts(fitted.ensemble, x, code.named)
+        return Sensitivity.of(pca, weighting, x, channels=fitted.channels, parts=parts)
 
     @property
     def refinement_(self) -> Refinement | None:

@@ -8,7 +8,8 @@ The first layer, or the kernel, is given z = Rᵀ F(a) with the metric R (weight
                weight and s_i its spread; inputs that were smoothed count as smoothed
 
 Each is the size of what is seen when the input changes as much as the training inputs do, so that units do not count.
-The metric is what `relevance` asked for. Where it was learned, this is what was found to matter.
+The metric is what `relevance` asked for. Where it was learned, this is what was found to matter. What is seen well need
+not do much: how much named parts do to the prediction is measured apart (`pcarann.ensemble.attribution`).
 """
 
 from __future__ import annotations
@@ -42,16 +43,13 @@ class Sensitivity:
     map: Values
     """Of each input value, on the input grid"""
     parts: Mapping[str, float] | None = None
-    """Share of each part by name, summing to 1; None where the inputs are one array"""
+    """What each part does to the prediction (`pcarann.ensemble.attribution`), summing to 1; None of one array"""
 
     @classmethod
     def of(
-        cls, pca: PCA, weighting: Weighting, x: Values, *, channels: bool, parts: Mapping[str, slice] | None = None
+        cls, pca: PCA, weighting: Weighting, x: Values, *, channels: bool, parts: Mapping[str, float] | None = None
     ) -> Sensitivity:
-        """Measure the metric of a fitted model on its training latents x, (samples, latent).
-
-        `parts` says which values of an input belong to which name.
-        """
+        """Measure the metric of a fitted model on its training latents x, (samples, latent); parts are as given."""
         xp = place_of(pca.modes).xp
         R = weighting.weighted(place_of(pca.modes).eye(pca.n_components))
         spread = xp.sqrt(xp.mean(x**2, axis=0))
@@ -66,8 +64,7 @@ class Sensitivity:
             masks = [place_of(x).put(owner == c) for c in range(pca.grid[0])]
             energies = np.asarray([float(xp.sum(weighting.weighted(x * mask) ** 2)) for mask in masks])
             shares = energies / (energies.sum() or 1.0)
-        named = None if parts is None else _shares(pca, weighting, x, parts)
-        return cls(weights / (weights.max() or 1.0), shares, columns / (columns.max() or 1.0), named)
+        return cls(weights / (weights.max() or 1.0), shares, columns / (columns.max() or 1.0), parts)
 
     def __str__(self) -> str:
         """Say which channels and latents count."""
@@ -99,17 +96,6 @@ class Sensitivity:
                 axes[2].xaxis.get_major_locator().set_params(integer=True)
                 axes[2].set(title="c  share of each channel", xlabel="channel", ylim=(0, 1.05))
             save(figure, path)
-
-
-def _shares(pca: PCA, weighting: Weighting, x: Values, parts: Mapping[str, slice]) -> dict[str, float]:
-    """The share of each part in what is seen of the training inputs: that of the values of the part alone."""
-    xp = place_of(x).xp
-    found = {}
-    for name, part in parts.items():
-        seen = weighting.weighted((x @ pca.modes[:, part]) @ pca.modes[:, part].T)
-        found[name] = float(xp.sum(seen**2))
-    total = sum(found.values()) or 1.0
-    return {name: energy / total for name, energy in found.items()}
 
 
 def _draw_map(axis: Any, values: Values, channels: bool, place: Place) -> None:
