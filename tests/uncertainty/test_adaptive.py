@@ -25,11 +25,19 @@ STREAMS = {
 }
 
 
+def along(calibration, stream, block=1):
+    """After a stream by blocks, and what was missed of each sample by what was known before its block."""
+    missed = []
+    for start in range(0, len(stream), block):
+        calibration, found = calibration.observed(stream[start : start + block])
+        missed.append(found)
+    return calibration, np.concatenate(missed)
+
+
 def followed(name, seed=0):
     """What each level missed of each sample."""
     rng = np.random.default_rng(seed)
-    calibration = Calibration.of(scores(rng, np.ones(150)), 1e-8)
-    return calibration.observed(scores(rng, STREAMS[name]))[1]
+    return along(Calibration.of(scores(rng, np.ones(150)), 1e-8), scores(rng, STREAMS[name]))[1]
 
 
 def rolling(values, window=100):
@@ -56,8 +64,8 @@ def test_the_long_run_share_is_the_level_whatever_comes():
     hostile = [np.full(4, 3.0 if i % 7 < 3 else 0.02) for i in range(600)]  # against any forecast
     missed = []
     for row in hostile:
-        follower, found = follower.observed(row)
-        missed.append(found)
+        follower, found = follower.observed(row[None, :])
+        missed.append(found[0])
     bound = (np.log(3.0 / 0.02) + 1 + 0.2) / (0.2 * len(hostile))
     assert (np.abs(np.mean(missed, axis=0) - LEVELS) < bound).all()
 
@@ -73,7 +81,7 @@ def test_before_anything_is_observed_it_is_the_calibration():
 
 def test_a_smaller_alpha_is_never_narrower():
     rng = np.random.default_rng(3)
-    calibration, _ = Calibration.of(scores(rng, np.ones(300)), 1e-8).observed(scores(rng, STREAMS["back"][:150]))
+    calibration, _ = along(Calibration.of(scores(rng, np.ones(300)), 1e-8), scores(rng, STREAMS["back"][:150]))
     for method in ("sample", "simultaneous"):
         found = [calibration.quantile(alpha, method) for alpha in np.linspace(0.005, 0.9, 60)]
         assert (np.diff(found) <= 0).all()
@@ -99,14 +107,42 @@ def test_levels_beyond_the_stream_come_from_the_tail_of_the_calibration():
     assert few.quantile(0.05) == np.inf
 
 
-def test_outputs_keep_their_factors():
+@pytest.mark.parametrize("drifted", [0, 1])
+def test_each_output_follows_by_itself(drifted):
     rng = np.random.default_rng(6)
     both = np.concatenate([scores(rng, np.ones(100)), 50 * scores(rng, np.ones(100), 1)], axis=1)
     calibration = PartsCalibration.of_parts(both, 1e-8, (POINTS, 1))
-    after, missed = calibration.observed(3 * both[:60, :])
+    assert calibration.factor(0.1, "sample", POINTS + 1)[-1] > 20 * calibration.factor(0.1, "sample", POINTS + 1)[0]
+    sizes = np.repeat([5.0, 1.0] if drifted == 0 else [1.0, 5.0], [POINTS, 1])
+    after, missed = along(calibration, sizes * np.tile(both, (2, 1)))
     ratio = after.factor(0.1, "sample", POINTS + 1) / calibration.factor(0.1, "sample", POINTS + 1)
-    assert ratio == pytest.approx(np.full(POINTS + 1, 3.0), rel=0.35)
-    assert missed.shape == (60, len(LEVELS))
+    assert ratio == pytest.approx(sizes, rel=0.5)
+    assert missed[20:, AT[0.1]].mean() == pytest.approx(0.1, abs=0.04)
+
+
+def test_scores_that_are_nothing_do_not_make_intervals_vanish():
+    rng = np.random.default_rng(11)
+    calibration = Calibration.of(scores(rng, np.ones(100)), 1e-8)
+    after, _ = along(calibration, np.zeros((10, POINTS)))  # covered by what may go wrong outside the data
+    assert after.quantile(0.1) > 0.7 * calibration.quantile(0.1)
+    halves = 0.3 * scores(rng, np.ones(10))
+    outside, _ = calibration.observed(halves, np.zeros(10))
+    assert outside.followed.points.ahead == pytest.approx(calibration.observed(halves)[0].followed.points.ahead[0])
+
+
+def test_samples_that_come_together_are_judged_by_what_was_known_before():
+    rng = np.random.default_rng(12)
+    calibration = Calibration.of(scores(rng, np.ones(150)), 1e-8)
+    stream = scores(rng, np.tile(np.repeat([1.0, 10.0], 40), 8))
+    _, missed = along(calibration, stream, block=50)
+    rng = np.random.default_rng(12)
+    handed, state = [], calibration
+    for start in range(0, len(stream), 50):
+        block = stream[start : start + 50]
+        handed.append((block > state.quantile(0.1)).mean(axis=1))
+        state, _ = state.observed(block)
+    assert missed[:, AT[0.1]] == pytest.approx(np.concatenate(handed))
+    assert missed[:, AT[0.1]].mean() < 0.25  # fixed ones miss 0.38
 
 
 def test_a_prediction_that_blew_up_is_missed_and_forgotten():
@@ -127,15 +163,13 @@ def test_no_more_samples_are_kept_than_the_window_holds():
     assert calibration.followed.whole.rows.shape == (WINDOW, 1)
 
 
-def test_the_order_of_blocks_does_not_matter_but_that_of_samples_does():
+def test_the_order_of_samples_matters_and_blocks_take_one_step():
     rng = np.random.default_rng(9)
     calibration, stream = Calibration.of(scores(rng, np.ones(60)), 1e-8), scores(rng, np.linspace(1, 5, 30))
-    at_once = calibration.observed(stream)[0].quantile(0.1)
-    one = calibration
-    for row in stream:
-        one, _ = one.observed(row[None, :])
-    assert one.quantile(0.1) == at_once
-    assert calibration.observed(stream[::-1, :])[0].quantile(0.1) < at_once
+    one, at_once = along(calibration, stream)[0], calibration.observed(stream)[0]
+    assert at_once.followed.points.rows == pytest.approx(one.followed.points.rows)
+    assert at_once.quantile(0.1) == pytest.approx(one.quantile(0.1), rel=0.5)
+    assert along(calibration, stream[::-1, :])[0].quantile(0.1) < one.quantile(0.1)
 
 
 def test_middle_ranks_stand_for_equal_shares():

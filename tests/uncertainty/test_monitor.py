@@ -82,6 +82,13 @@ def test_a_few_outputs_that_are_a_little_outside_the_modes_say_nothing():
         history = after
 
 
+def test_errors_that_come_back_from_smaller_ones_are_no_drift():
+    rng = np.random.default_rng(1)
+    history = History.calibrated(rng.uniform(0.5, 1.5, 100))
+    calm = np.concatenate([0.05 * rng.uniform(0.5, 1.5, 300), rng.uniform(0.5, 1.5, 100)])
+    assert not history.after(Met.of(len(calm), errors=calm), learned=False).alarms
+
+
 def test_an_alarm_ends_as_it_would_one_by_one():
     rng = np.random.default_rng(0)
     errors = np.concatenate([size * rng.uniform(0.5, 1.5, count) for size, count in ((1, 100), (20, 200), (1, 150))])

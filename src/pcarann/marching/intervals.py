@@ -51,12 +51,12 @@ class WindowCalibration(Calibration):
         found = [one.quantile(alpha, method) for one in self.by_step[: values // each]]
         return place_of(self.scores).put(np.repeat(found, each))
 
-    def observed(self, scores: Array) -> tuple[Self, Values]:
+    def observed(self, scores: Array, sized: Values | None = None) -> tuple[Self, Values]:
         """After these (samples, steps × values) scores of windows; and what levels missed, on average over steps."""
-        whole, _ = super().observed(scores)
+        whole, _ = super().observed(scores, sized)
         each, found = int(scores.shape[1]) // len(self.by_step), []
         for t, one in enumerate(self.by_step):
-            found.append(one.observed(scores[:, t * each : (t + 1) * each]))
+            found.append(one.observed(scores[:, t * each : (t + 1) * each], sized))
         by_step, missed = zip(*found, strict=True)
         return replace(whole, by_step=tuple(by_step)), np.mean(missed, axis=0)
 

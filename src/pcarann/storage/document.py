@@ -79,6 +79,8 @@ def described_calibration(calibration: Calibration | None, name: str, tensors: T
     found: dict[str, Any] = {"floor": calibration.floor, "points": calibration.points}
     if isinstance(calibration, PartsCalibration):
         found |= {"gains": list(calibration.gains), "sizes": list(calibration.sizes)}
+        for i, one in enumerate(calibration.apart):
+            described_followed(one, f"{name}.apart.{i}.followed", tensors)
     return found
 
 

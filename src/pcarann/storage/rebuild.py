@@ -115,7 +115,11 @@ def rebuilt_calibration(
     gains, sizes = tuple(float(n) for n in described["gains"]), tuple(int(n) for n in described["sizes"])
     if len(gains) != len(sizes) or min(sizes) < 1 or not all(0 < gain < np.inf for gain in gains):
         raise ValueError("its calibration does not fit its outputs")
-    return PartsCalibration(*kept, gains, sizes, followed=followed)
+    each = [rebuilt_followed(f"{name}.apart.{i}.followed", tensors) for i in range(len(sizes))]
+    apart = tuple(one for one in each if one is not None)
+    if len(apart) not in (0, len(sizes)):
+        raise ValueError("its calibration does not fit its outputs")
+    return PartsCalibration(*kept, gains, sizes, followed=followed, apart=apart)
 
 
 def _facts(document: Document) -> dict[str, Any]:

@@ -5,7 +5,7 @@ A sample is scored before it is learned. With s its scores, m(s) their mean and 
     base       log Q_k(α) = quantile of log (s / m̂_k) over the last samples + log m̂_k       for each of a few memories k
     mixture    log Q(α) = Σ w_k log Q_k(α),   w_k ∝ exp(−4 · discounted loss of log Q_k)
     factor     log q(α) = log Q(α) + θ(α)
-    rule       θ(α) ← θ(α) + η (share of points missed − α)
+    rule       θ(α) ← θ(α) + η (share of points missed − α)              min(η n, 1) for n samples that came together
 
 m̂_k is the size of scores that a memory foresees, a running mean of log m(s); one that never moves gives the plain
 conformal quantile, a short one follows a jump after a sample or two. The loss is that of a quantile, at several levels.
@@ -17,7 +17,7 @@ of Q, the share missed over T samples differs from α by at most (b + η) / (η 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,8 @@ WINDOW = 256
 """Samples whose scores are kept"""
 _KEPT = 32  # scores of a sample that are kept, evenly among its ranks
 _RATES = np.array([0.0, 0.05, 0.2, 0.5])  # of the running means: nothing, 20, 5 and 2 samples
-_GAIN = 0.2  # η: a field that is missed widens the next interval by a fifth
+_GAIN, _MOST_GAIN = 0.2, 1.0  # η: a field that is missed widens the next interval by a fifth; of many together
+_NOTHING = math.log(0.02)  # of the size of the calibration's scores
 _DISCOUNT, _SHARPNESS = 0.95, 4.0  # of the losses of memories, and how much they decide
 _LEAST = 1e-12  # a score; zero has no logarithm
 
@@ -75,20 +76,29 @@ class Follower:
         beyond = min(own - base[0], 0.0) + max(own - base[-1], 0.0)  # the shift of the last level goes on
         return float(np.exp(np.interp(own, base, found) + beyond))
 
-    def observed(self, scores: Values) -> tuple[Follower, Values]:
-        """After one more sample with these ascending scores; and the share of them that each level missed."""
-        mixed, bases = self._bases(LEVELS)
-        found = self._falling(mixed)
-        missed = 1 - np.searchsorted(scores, np.exp(found), side="right") / len(scores)
-        shifts = self.shifts + np.where(np.isfinite(found), _GAIN * (missed - LEVELS), 0.0)
-        losses, ahead = self.losses, self.ahead
+    def observed(self, scores: Values, sized: Values | None = None) -> tuple[Follower, Values]:
+        """After more samples with these ascending scores, (samples, points); and what each level missed of them.
+
+        Samples that come together were predicted together, so that all of them are judged by the factor from before,
+        and the rule takes one step. Those that are not `sized` lie outside the data, where scores say nothing of sizes.
+        """
+        handed, after = self._falling(self._bases(LEVELS)[0]), self
+        missed = np.array([1 - np.searchsorted(row, np.exp(handed), side="right") / len(row) for row in scores])
+        for row, known in zip(scores, np.ones(len(scores)) if sized is None else sized, strict=True):
+            after = after._moved(row) if known else after
+        step = min(_GAIN * len(scores), _MOST_GAIN) * (missed.mean(axis=0) - LEVELS)
+        return replace(after, shifts=self.shifts + np.where(np.isfinite(handed), step, 0.0)), missed
+
+    def _moved(self, scores: Values) -> Follower:
+        """With the size of one more sample; a prediction that blew up, or scores that are nothing, say none."""
         logarithms = np.log(np.clip(at_ranks(scores, self.rows.shape[1]), _LEAST, None))
-        if np.isfinite(logarithms).all():  # a prediction that blew up says nothing of sizes
-            losses = _DISCOUNT * losses + _quantile_losses(logarithms, bases)
-            ahead = ahead + _RATES * (math.log(np.mean(np.exp(logarithms))) - ahead)
+        size = math.log(np.mean(np.exp(logarithms))) if np.isfinite(logarithms).all() else math.inf
+        if not math.isfinite(size) or size < self.ahead[0] + _NOTHING:
+            return self
+        losses = _DISCOUNT * self.losses + _quantile_losses(logarithms, self._bases(LEVELS)[1])
         rows = np.concatenate([self.rows, np.exp(logarithms)[None, :]])[-WINDOW:, :]
         scales = np.concatenate([self.scales, self.ahead[None, :]])[-WINDOW:, :]
-        return Follower(rows, scales, ahead, losses, shifts), missed
+        return replace(self, rows=rows, scales=scales, ahead=self.ahead + _RATES * (size - self.ahead), losses=losses)
 
     def _falling(self, mixed: Values) -> Values:
         """log q at the levels: no less than that of any larger α."""
@@ -124,10 +134,10 @@ class Followed:
         rows = np.asarray(scores[np.searchsorted(ranks, wanted)], dtype=float).reshape(-1, count).T
         return cls(Follower.start(rows), Follower.start(at_ranks(largest, count)[:, None]))
 
-    def observed(self, scores: Values) -> tuple[Followed, Values]:
-        """After one more sample with these ascending scores; and the share of its points that each level missed."""
-        points, missed = self.points.observed(scores)
-        return Followed(points, self.whole.observed(scores[-1:])[0]), missed
+    def observed(self, scores: Values, sized: Values | None = None) -> tuple[Followed, Values]:
+        """After more samples with these ascending scores, (samples, points); and what each level missed of them."""
+        points, missed = self.points.observed(scores, sized)
+        return Followed(points, self.whole.observed(scores[:, -1:], sized)[0]), missed
 
     def of(self, simultaneous: bool) -> Follower:
         """That of one kind of intervals."""

@@ -35,7 +35,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 
 from pcarann.backend.arrays import Array, place_of, taken, to_host
-from pcarann.uncertainty.adaptive import LEVELS, Followed, Values
+from pcarann.uncertainty.adaptive import Followed, Values
 
 __all__ = ["Calibration", "Method", "PartsCalibration", "conformal_rank", "kept_ranks", "nonconformity_scores"]
 
@@ -85,25 +85,28 @@ class Calibration:
 
         Where a stream is followed, what its samples are too few for is taken from the tail of the calibration.
         """
-        if self.followed is None:
-            return self._quantile(alpha, method)
-        follower = self.followed.of(method == "simultaneous")
+        return self._quantile(alpha, method) if self.followed is None else self._along(self.followed, alpha, method)
+
+    def _along(self, followed: Followed, alpha: float, method: Method) -> float:
+        follower = followed.of(method == "simultaneous")
         if alpha >= follower.least:
             return follower.factor(alpha)
         within, beyond = (self._quantile(level, method) for level in (follower.least, alpha))
         return follower.factor(follower.least) * (beyond / within if math.isfinite(within) and within else math.inf)
 
-    def observed(self, scores: Array) -> tuple[Self, Values]:
-        """After these (samples, points) scores of a stream, one by one; and the share of points that levels missed.
+    def observed(self, scores: Array, sized: Values | None = None) -> tuple[Self, Values]:
+        """After these (samples, points) scores of a stream; and the share of points missed, (samples, levels).
 
-        That is (samples, levels), each sample judged by what was known before it.
+        Samples that come together are judged together, by what was known before them. Scores of those that are not
+        `sized`, as of inputs outside the data, say nothing of the size of others.
         """
-        followed = self.followed or Followed.start(to_host(self.scores), self.ranks, to_host(self.largest))
         ordered = to_host(place_of(scores).xp.sort(scores, axis=1))
-        missed = np.empty((len(ordered), len(LEVELS)))
-        for i, row in enumerate(ordered):
-            followed, missed[i, :] = followed.observed(row)
+        followed, missed = (self.followed or self._begun).observed(ordered, sized)
         return replace(self, followed=followed), missed
+
+    @property
+    def _begun(self) -> Followed:
+        return Followed.start(to_host(self.scores), self.ranks, to_host(self.largest))
 
     def _quantile(self, alpha: float, method: Method) -> float:
         k = conformal_rank(alpha, self.n_samples, self.points, method)
@@ -146,6 +149,8 @@ class PartsCalibration(Calibration):
     """Of each output"""
     sizes: tuple[int, ...] = ()
     """Values of each"""
+    apart: tuple[Followed, ...] = field(default=(), kw_only=True)
+    """What samples observed since have told of each"""
 
     @classmethod
     def of_parts(cls, scores: Array, floor: float, sizes: Sequence[int]) -> PartsCalibration:
@@ -158,14 +163,27 @@ class PartsCalibration(Calibration):
         whole = Calibration.of(scaled, floor)
         return cls(whole.ranks, whole.scores, whole.points, whole.largest, floor, gains, tuple(sizes))
 
-    def observed(self, scores: Array) -> tuple[Self, Values]:
-        """After these scores of a stream; the factors of the outputs stay as they were."""
-        return super().observed(scores / place_of(scores).put(np.repeat(self.gains, self.sizes)))
+    def observed(self, scores: Array, sized: Values | None = None) -> tuple[Self, Values]:
+        """After these scores of a stream, which each output follows by itself; shares missed are means over outputs."""
+        scaled = scores / place_of(scores).put(np.repeat(self.gains, self.sizes))
+        whole, _ = super().observed(scaled, sized)
+        xp, found = place_of(scores).xp, []
+        for followed, (a, b) in zip(self.apart or [self._begun] * len(self.sizes), self._ends, strict=True):
+            found.append(followed.observed(to_host(xp.sort(scaled[:, a:b], axis=1)), sized))
+        apart, missed = zip(*found, strict=True)
+        return replace(whole, apart=tuple(apart)), np.mean(missed, axis=0)
 
     def factor(self, alpha: float, method: Method, values: int) -> Any:
-        """q of each value, that of all times the factor of its output."""
-        place = place_of(self.scores)
-        return super().factor(alpha, method, values) * place.put(np.repeat(self.gains, self.sizes))
+        """q of each value, that of all, or along a stream that of its output, times the factor of its output."""
+        place, gains = place_of(self.scores), np.asarray(self.gains)
+        if self.apart and method != "simultaneous":
+            gains = gains * [self._along(one, alpha, method) for one in self.apart]
+            return place.put(np.repeat(gains, self.sizes))
+        return super().factor(alpha, method, values) * place.put(np.repeat(gains, self.sizes))
+
+    @property
+    def _ends(self) -> list[tuple[int, int]]:
+        return list(pairwise([0, *accumulate(self.sizes)]))
 
 
 def _high(scores: Array) -> float:

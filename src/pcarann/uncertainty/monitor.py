@@ -24,7 +24,7 @@ Values = np.ndarray[Any, Any]
 WINDOW = 100
 """Samples that rolling numbers look back on"""
 _SETTLED = 50  # samples after which an error says that adapting does not help, or that a drift is over
-_TOO_LARGE, _BACK = 2.0, 1.25  # times the usual error
+_TOO_LARGE, _BACK, _AWAY = 2.0, 1.25, 1.1  # times the usual error
 _TOLD, _FEW, _FAR = 20, 5, 10.0  # samples by which outputs are judged to leave the modes; so few only if that far
 _ROUNDING = 1e-12  # of a field: errors below are none
 _RESOLVED = 1e-6  # of a field: differences of squares tell no less of what modes miss
@@ -132,8 +132,12 @@ class History:
         alarm = self.alarm
         if alarm is None:
             test = self.test.observed(error, self.observed)
-            found = (*self.alarms, Alarm(test.low + 1, self.observed)) if test.raised else self.alarms
-            return replace(self, test=test, alarms=found)
+            if not test.raised:
+                return replace(self, test=test)
+            since = errors[-max(1, self.observed - test.low) :]
+            if not _mean(since) > _AWAY * max(self.usual or 0.0, _ROUNDING):  # back from errors that were smaller
+                return replace(self, test=DriftTest.start(self.test.reference, self.observed))
+            return replace(self, test=test, alarms=(*self.alarms, Alarm(test.low + 1, self.observed)))
         # Over where the errors of a while are again about as they were.
         over = self.observed - alarm.raised >= _SETTLED
         over = over and _mean(errors) <= _BACK * max(self.usual or 0.0, _ROUNDING)

@@ -37,7 +37,8 @@ def met(
         found = judged(looked, truth, state.output_size)
         known["errors"] = found.errors
         if fresh:
-            calibration, known["missed"] = calibration.observed(found.scores)
+            inside = None if looked[2] is None else looked[2] == 0
+            calibration, known["missed"] = calibration.observed(found.scores, inside)
     history = before.after(Met.of(looked[0], **known), learned=learned)
     return {"calibration": calibration, "history": history}, history.said(before)
 
