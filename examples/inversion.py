@@ -123,7 +123,7 @@ def draw(truth: Values, draws: dict[str, Values], path: Path) -> None:
             axis.hist(found[:, column], bins=40, density=True, histtype="step", label=label)
         axis.axvline(value, color="black", label="truth")
         axis.set(title=name, yticks=[])
-    figure.axes[-1].legend(fontsize=7)
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize="small")
     figure.savefig(path, dpi=150)
 
 

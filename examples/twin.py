@@ -136,8 +136,9 @@ def draw(found: dict[str, Any], window: int, path: Path) -> None:
     top.plot(np.arange(1, steps + 1), coefficient(steps), color="0.3")
     top.set_ylabel("c")
     for way, colour in zip(WAYS, ("0.6", "tab:orange", "tab:blue"), strict=True):
+        dashes = "--" if way == WAYS[-1] else "-"  # both adapted models make the same errors: the first is seen between
         middle.plot(at, rolling(found[way]["coverage"], window), color=colour, label=way)
-        bottom.plot(at, rolling(found[way]["error"], window), color=colour)
+        bottom.plot(at, rolling(found[way]["error"], window), color=colour, ls=dashes)
     middle.axhspan(1 - ALPHA - 0.03, 1 - ALPHA + 0.03, color="tab:blue", alpha=0.12, label="level ± 3 points")
     middle.set(ylabel=f"coverage, last {window}", ylim=(0, 1.02))
     bottom.set(ylabel=f"relative error, last {window}", yscale="log", xlabel="sample of the stream")

@@ -42,6 +42,20 @@ def test_shapes_that_differ_are_refused_with_both(call):
         call()
 
 
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda T: relative_l2({"T": T}, {"T": T}), r"prediction has outputs by name.*prediction\['T'\]"),
+        (lambda T: relative_l2(T, {"T": T}), "truth has outputs by name"),
+        (lambda T: coverage({"T": T}, {"T": T}, {"T": T}), "lower has outputs by name"),
+        (lambda T: mean_width(T, {"T": T}), "upper has outputs by name"),
+    ],
+)
+def test_outputs_by_name_are_to_be_compared_one_by_one(call, says):
+    with pytest.raises(ValueError, match=says):
+        call(np.ones((2, 3)))
+
+
 def test_empty_arrays_are_refused():
     with pytest.raises(ValueError, match="empty"):
         relative_l2(np.ones((0, 3)), np.ones((0, 3)))

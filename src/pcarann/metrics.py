@@ -10,6 +10,7 @@ Points that are NaN in every sample are not there, and do not count.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from pcarann.backend.arrays import Array, place_of, to_host
@@ -26,6 +27,7 @@ def relative_l2(prediction: Array, truth: Array, *, per_sample: bool = False) ->
     >>> relative_l2([[3.0, 0.0], [2.0, 2.0]], [[3.0, 4.0], [2.0, 2.0]])
     0.4
     """
+    _refuse_mappings(prediction=prediction, truth=truth)
     place = place_of(prediction)
     found, wanted = _there(*_matching(place.put(prediction), place.put(truth), "prediction", "truth"))
     xp = place.xp
@@ -42,6 +44,7 @@ def coverage(lower: Array, upper: Array, truth: Array) -> float:
     >>> coverage([[0.0, 0.0]], [[1.0, 1.0]], [[0.5, 2.0]])
     0.5
     """
+    _refuse_mappings(lower=lower, upper=upper, truth=truth)
     place = place_of(lower)
     low, high = _matching(place.put(lower), place.put(upper), "lower", "upper")
     wanted = _matching(low, place.put(truth), "lower", "truth")[1]
@@ -56,9 +59,17 @@ def mean_width(lower: Array, upper: Array) -> float:
     >>> mean_width([[0.0, 0.0]], [[1.0, 3.0]])
     2.0
     """
+    _refuse_mappings(lower=lower, upper=upper)
     place = place_of(lower)
     low, high = _there(*_matching(place.put(lower), place.put(upper), "lower", "upper"))
     return float(to_host(place.xp.mean(high - low)))
+
+
+def _refuse_mappings(**given: Any) -> None:
+    for name, value in given.items():
+        if isinstance(value, Mapping):
+            one = next(iter(value), "name")
+            raise ValueError(f"{name} has outputs by name: compare each by its name, such as {name}[{one!r}].")
 
 
 def _there(found: Array, wanted: Array) -> tuple[Array, Array]:

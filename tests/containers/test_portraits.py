@@ -25,6 +25,22 @@ def test_a_sample_is_drawn_with_truth_and_band(tmp_path):
     assert figure.axes[0].collections  # the band
 
 
+@pytest.mark.parametrize("fields", [{}, {"fields": Fields(mesh=Mesh(RNG.uniform(size=(20, 2))))}])
+def test_a_number_is_a_point_with_its_interval_and_the_title_names_the_output(fields):
+    outputs = {"u": A**2, "loss": A.mean(axis=1)}
+    model = PCARaNN(**SMALL, **fields).fit({"a": A[:30]}, {name: part[:30] for name, part in outputs.items()})
+    kept = {"a": A[30:]}, {name: part[30:] for name, part in outputs.items()}
+    (axis,) = model.calibrate(*kept).draw(*kept, sample=2, part="loss").axes
+    band, mean, truth = (line.get_xdata() for line in axis.lines)
+    found = model.predict_interval(kept[0], 0.1)
+    assert [*band, *mean, *truth] == pytest.approx(
+        [found.lower["loss"][2], found.upper["loss"][2], found.mean["loss"][2], outputs["loss"][32]]
+    )
+    assert axis.get_title(loc="left").startswith("loss, relative L² error")
+    shown = model.draw(kept[0])
+    assert "u" in (shown.get_suptitle(), *titles(shown))
+
+
 def test_parts_labels_and_meshes_are_drawn_where_they_lie():
     given = {"a": A, "n": RNG.uniform(size=40)}
     several = PCARaNN(**SMALL).fit(given, {"u": A**2, "v": A})

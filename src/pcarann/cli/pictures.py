@@ -49,7 +49,7 @@ def draw_samples(
             path = path.with_name(f"{rank}_{name}.png") if name else path
             Target(path, "--plots", force=False).check_picture()
             shown = {part: field[row] for part, field in fields.items()}
-            draw_prediction(path, truth=np.asarray(wanted[row]), **shown, **place)
+            draw_prediction(path, title=name, truth=np.asarray(wanted[row]), **shown, **place)
             files.append(str(path))
     return files
 

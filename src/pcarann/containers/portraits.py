@@ -40,7 +40,7 @@ class Portrait:
 
     def draw(self, path: str | os.PathLike[str] | None, **fields: Any) -> Any:
         """The figure."""
-        return draw_prediction(path, **fields, **self._place())
+        return draw_prediction(path, title=self._title, **fields, **self._place(fields["mean"].shape))
 
     def _one(self, value: Any, side: Side | None, what: str) -> Any:
         rows = slice(self.sample, self.sample + 1)
@@ -52,12 +52,17 @@ class Portrait:
         arrays = {name: array[rows] for name, array in side.opened(value, what).arrays.items()}
         return arrays[side.names[0]] if side.single else arrays
 
-    def _place(self) -> dict[str, Any]:
+    @property
+    def _title(self) -> str:
+        """The name of the part, where there are several."""
+        return self.part if self.packing is not None and len(self.packing.outputs.names) > 1 else ""
+
+    def _place(self, shape: tuple[int, ...]) -> dict[str, Any]:
         """Where the values of the part lie, as pictures want it."""
         if self.packing is None:
             return {}
         mesh = self.packing.mesh
-        if mesh is not None:
+        if mesh is not None and len(mesh.points) in shape:
             return _on_mesh(mesh)
         label = next(part.label for part in self.packing.outputs.parts if part.name == self.part)
         known = {} if label is None else dict(zip(label.dims, label.axes, strict=True))

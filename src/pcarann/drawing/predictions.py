@@ -32,12 +32,14 @@ def draw_prediction(
     upper: Any = None,
     std: Any = None,
     names: Sequence[str] | None = None,
+    title: str = "",
     **place: Unpack[Place],
 ) -> Any:
     """Draw one sample's prediction, and return the figure; it is written where a path is given (.png, .svg, .pdf).
 
     There is a row for each component, with `names`, and a panel for each of truth, mean, error and half-width that
-    are known; truth and mean share their colours. Curves have one panel with the band, and one with the error.
+    are known; truth and mean share their colours. Curves have one panel with the band, and one with the error;
+    a number is a point with its interval, beside the truth. `title` stands before the relative error.
 
     >>> x = np.linspace(0, 1, 30)
     >>> figure = draw_prediction(mean=x**2, truth=x**2 + 0.01, lower=x**2 - 0.1, upper=x**2 + 0.1, coords={"x": x})
@@ -59,7 +61,7 @@ def draw_prediction(
     words = list(names) if names is not None else [f"component {k}" if count > 1 else "" for k in range(count)]
     rows = [_Row({name: part[k] for name, part in parts.items()}, words[k], layout) for k in range(count)]
     with style():
-        figure = _draw_rows(rows, _relative_error(given))
+        figure = _draw_rows(rows, ", ".join(filter(None, (title, _relative_error(given)))))
         if path is not None:
             save(figure, path)
     return figure
@@ -103,6 +105,8 @@ def _relative_error(given: dict[str, Values]) -> str:
 
 
 def _draw_rows(rows: list[_Row], title: str) -> Any:
+    if rows[0].known["mean"].size == 1:
+        return _draw_numbers(rows, title)
     if rows[0].layout.kind == "curve":
         return _draw_curves(rows, title)
     panels = [_panels(row) for row in rows]
@@ -140,6 +144,23 @@ def _panels(row: _Row) -> list[tuple[str, Values, dict[str, Any]]]:
         words, values = row.width
         panels.append((words, values, {"limits": (0.0, max(limits_of(values)[1], 0.0) or 1.0)}))
     return panels
+
+
+def _draw_numbers(rows: list[_Row], title: str) -> Any:
+    """A point with its interval in a panel for each row, and the truth beside it."""
+    figure = blank(4.6, 1.4 * len(rows))
+    for axis, row in zip(figure.subplots(len(rows), squeeze=False)[:, 0], rows, strict=True):
+        if row.width is not None:
+            words, half = row.width
+            low, high = (edge.ravel() for edge in _band(row, half))
+            axis.plot([*low, *high], [0, 0], color=SKY, lw=6, alpha=0.6, label=_band_name(words))
+        axis.plot(row.known["mean"].ravel(), [0], "o", color=BLUE, label="prediction")
+        if row.error is not None:
+            axis.plot(row.known["truth"].ravel(), [0], "x", color=ORANGE, mew=2, label="truth")
+        axis.set(yticks=[], ylabel=row.name)
+        axis.legend(fontsize=8, loc="upper center", ncols=3)
+    figure.axes[0].set_title(title or "prediction")
+    return figure
 
 
 def _draw_curves(rows: list[_Row], title: str) -> Any:

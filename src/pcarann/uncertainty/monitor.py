@@ -112,7 +112,7 @@ class History:
         if not error > _TOO_LARGE * max(self.usual, _ROUNDING):
             return ""
         tried = "although it adapts" if self.learned else "and it was not adapted"
-        advice = "fit again with samples of these days" if self.learned else "adapt it with partial_fit, or fit again"
+        advice = "fit again with recent samples" if self.learned else "adapt it with partial_fit, or fit again"
         return f"The error of the last {_SETTLED} samples is {error:.3g}, usually {self.usual:.3g}, {tried}: {advice}."
 
     @property
