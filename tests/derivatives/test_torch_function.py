@@ -75,8 +75,30 @@ def test_second_derivatives_and_other_arrays_are_refused(model):
     (slope,) = torch.autograd.grad(model.as_torch()(X).sum(), X, create_graph=True)
     with pytest.raises(ValueError, match="has no second derivatives"):
         (slope.sum() + X.sum()).backward()
+    with pytest.raises(ValueError, match="has no second derivatives"):
+        torch.autograd.grad((slope**2).sum(), X)
     with pytest.raises(ValueError, match="X must be a torch tensor, or a mapping of torch tensors by name"):
         model.as_torch()(A)
+
+
+def test_no_second_derivative_is_taken_for_zero(named):
+    torch = pytest.importorskip("torch")
+    forward = torch.autograd.forward_ad
+    X = torch.tensor(A[:2], requires_grad=True)
+
+    def squares(a):
+        return (named.as_torch()({"a": a, "n": torch.tensor(NUMBER[:2])})["top"] ** 2).sum()
+
+    with forward.dual_level():
+        value = squares(forward.make_dual(X, torch.ones_like(X)))
+        tangent = forward.unpack_dual(value).tangent
+        for ask in (
+            lambda: torch.autograd.functional.hessian(squares, X),
+            lambda: (tangent + X.sum()).backward(),  # back over forward
+            lambda: torch.autograd.grad(value, X),  # forward over back
+        ):
+            with pytest.raises(ValueError, match="has no second derivatives"):
+                ask()
 
 
 def test_without_torch_one_sentence_says_so(model, monkeypatch):

@@ -38,6 +38,7 @@ def test_no_pool_is_made_for_one_sample(model, pairs, monkeypatch):
     model.calibrate(*pairs[300:400])
     for _ in range(2):
         model.predict(one), model.predict(one, return_std=True), model.predict_interval(one)
+        model.jvp(one, one), model.vjp(one, pairs.outputs[:1]), model.quantity(pairs.outputs[0]).gradient(one)
         model.prepare()
 
 
@@ -163,6 +164,11 @@ def test_single_features_round_the_products_alone(fitted, pairs):
     single = SingleFeatures.of(features)
     assert single.weights[0].dtype == np.float32
     assert 0 < np.abs(single.predictors(x) - features(x)).max() < 1e-5
+
+
+def test_a_kernel_says_that_it_has_nothing_to_prepare(pairs):
+    model = PCARaNN(0.9999, regressor="kernel", n_members=2).fit(*pairs[:60])
+    assert str(model.prepare().prepared_) == "A kernel has no hidden weights: nothing is to be prepared."
 
 
 @pytest.mark.parametrize("memory", ["much", "1 XB", -1, 1.5, None, True, "-1GB", ""])

@@ -266,6 +266,36 @@ def test_weights_that_do_not_fit_are_refused(models, case):
         models[kind][0].quantity(weights)
 
 
+@pytest.mark.parametrize(
+    ("function", "found"),
+    [
+        (np.max, r"of 40 samples it gave shape \(\)"),
+        (lambda fields: fields.max(axis=0), r"of 40 samples it gave shape \(24,\)"),
+        (lambda fields: fields[:, None, :], r"of 40 samples it gave shape \(40, 1, 24\)"),
+        (lambda fields: list(fields[:, 0]), "of 40 samples it gave list"),
+    ],
+)
+def test_functions_that_give_no_values_for_each_sample_are_refused(models, function, found):
+    model, X, truth = models["kernel"]
+    quantity = model.quantity(function)
+    for call in (quantity, partial(quantity.predict, return_std=True), partial(quantity.calibrate, y=truth)):
+        with pytest.raises(ValueError, match=rf"must give an array of shape \(samples,\) or \(samples, k\): {found}"):
+            call(X)
+
+
+def test_true_values_in_the_place_of_fields_are_told_their_name(models):
+    model, X, _ = models["parts"]
+    with pytest.raises(ValueError, match=r"y must be the parts u, n, .*: true values of the quantity go as values=\."):
+        model.quantity(lambda fields: fields["n"]).calibrate(X, np.ones(40))
+
+
+def test_a_quantity_says_what_it_is(models):
+    model, _, _ = models["kernel"]
+    assert repr(model.quantity(np.ones(24))) == "<Quantity: 1 linear functional of the fields of PCARaNN>"
+    assert repr(model.quantity(np.ones((2, 24)))) == "<Quantity: 2 linear functionals of the fields of PCARaNN>"
+    assert repr(model.quantity(square)) == "<Quantity: function of the fields of PCARaNN>"
+
+
 def test_a_function_has_no_weights_and_weights_no_derivative(models):
     model, X, _ = models["kernel"]
     with pytest.raises(ValueError, match="a quantity of a function, which has no weights"):

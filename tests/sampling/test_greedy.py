@@ -127,6 +127,11 @@ def test_more_points_than_have_correlations_are_refused(model, monkeypatch):
         next_points(model, INPUTS, 21)
 
 
+def test_what_is_no_surrogate_is_refused(model):
+    with pytest.raises(ValueError, match="model must be a surrogate, such as PCARaNN, found Quantity"):
+        next_points(model.quantity(np.ones(16)), INPUTS, 3)
+
+
 def test_a_model_that_is_not_fitted_says_so():
     with pytest.raises(NotFittedError, match="This PCARaNN instance is not fitted yet"):
         next_points(PCARaNN(), INPUTS, 3)

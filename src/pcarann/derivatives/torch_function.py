@@ -41,15 +41,17 @@ def _call() -> Any:
         raise ValueError("as_torch needs PyTorch: install it with pip install 'pcarann[torch]'.") from None
 
     class Once(torch.autograd.Function):  # type: ignore[misc]
-        """Nothing, which cannot be differentiated: autograd would take a gradient for a constant."""
+        """Work on tensors that cannot be differentiated, tied to them: autograd would take it for a constant."""
 
         @staticmethod
-        def forward(ctx: Any, gradient: Any) -> Any:
-            return gradient.clone()
+        def forward(ctx: Any, work: Any, *tensors: Any) -> Any:
+            return work(*tensors)
 
         @staticmethod
         def backward(ctx: Any, *_: Any) -> Any:
             raise ValueError("A surrogate has no second derivatives: its gradient cannot be differentiated again.")
+
+        jvp = backward
 
     class Call(torch.autograd.Function):  # type: ignore[misc]
         """Tensors in, tensors out; the derivative is kept between forward and back."""
@@ -59,27 +61,37 @@ def _call() -> Any:
             plain = tuple(tensor.detach() for tensor in tensors)
             ctx.at = at = derivative(plain[0] if names is None else dict(zip(names, plain, strict=True)))
             ctx.names, ctx.shapes = names or ("",), tuple(tensor.shape for tensor in tensors)
+            ctx.save_for_backward(*tensors)
+            ctx.save_for_forward(*tensors)
             found.extend(part.name for part in at.outputs)
             return tuple(at.apart(at.rows.value, at.outputs).values())
 
         @staticmethod
         def backward(ctx: Any, *gradients: Any) -> Any:
-            at, again = ctx.at, torch.is_grad_enabled()
-            parts = zip(gradients, at.outputs, strict=True)
-            rows = [at.matrix(gradient, part, "the gradient") for gradient, part in parts]
-            found = at.apart(at.rows.pull(at.place.xp.concat(rows, axis=1)), at.inputs)
-            shaped = (found[name].reshape(shape) for name, shape in zip(ctx.names, ctx.shapes, strict=True))
-            return (None, None, None, *(Once.apply(one.requires_grad_()) if again else one for one in shaped))
+            at, names, shapes = ctx.at, ctx.names, ctx.shapes
+
+            def pull(*tensors: Any) -> Any:
+                parts = zip(tensors[: len(gradients)], at.outputs, strict=True)
+                rows = [at.matrix(gradient, part, "the gradient") for gradient, part in parts]
+                found = at.apart(at.rows.pull(at.place.xp.concat(rows, axis=1)), at.inputs)
+                return tuple(found[name].reshape(shape) for name, shape in zip(names, shapes, strict=True))
+
+            return (None, None, None, *Once.apply(pull, *gradients, *ctx.saved_tensors))
 
         @staticmethod
         def jvp(ctx: Any, *tangents: Any) -> Any:
-            at, given = ctx.at, dict(zip(ctx.names, tangents[3:], strict=True))
-            rows = [
-                at.place.zeros(at.samples, math.prod(part.grid))
-                if given[part.name] is None
-                else at.matrix(given[part.name].reshape(-1, *part.grid), part, "the tangent")
-                for part in at.inputs
-            ]
-            return tuple(at.apart(at.rows.push(at.place.xp.concat(rows, axis=1)), at.outputs).values())
+            at, names = ctx.at, ctx.names
+
+            def push(*tensors: Any) -> Any:
+                given = dict(zip(names, tensors, strict=False))  # the inputs come after
+                rows = [
+                    at.place.zeros(at.samples, math.prod(part.grid))
+                    if given[part.name] is None
+                    else at.matrix(given[part.name].reshape(-1, *part.grid), part, "the tangent")
+                    for part in at.inputs
+                ]
+                return tuple(at.apart(at.rows.push(at.place.xp.concat(rows, axis=1)), at.outputs).values())
+
+            return Once.apply(push, *tangents[3:], *ctx.saved_tensors)
 
     return Call

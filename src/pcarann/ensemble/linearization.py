@@ -8,8 +8,9 @@ the derivative is multiplied with something.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from pcarann.backend.arrays import Array, cuts
 from pcarann.backend.linearized import Linearized
@@ -18,7 +19,10 @@ from pcarann.ensemble.members import ROWS, Member
 
 __all__ = ["linearized_mean"]
 
+Result = TypeVar("Result")
+
 _KEPT_BYTES = 1 << 28  # of features and slopes of all members
+_DEARER = 3  # than a prediction: features, their slopes, and a product with them
 
 
 def linearized_mean(ensemble: Ensemble, orbit: list[Array]) -> Linearized:
@@ -83,8 +87,7 @@ def _mean_latents(ensemble: Ensemble, x: Array) -> Linearized:
     members = _Members(ensemble, x)
     features = 8 * int(x.shape[0]) * max(member.features.terms for member in ensemble.members)
     if 2 * features * len(ensemble.members) <= _KEPT_BYTES:
-        found = ensemble.over_members(lambda member: (member.features.member, member.linearized(x)), x.shape[0])
-        members.kept.update(found)
+        members.kept.update(members.each(lambda member: (member.features.member, member.linearized(x)), x.shape[0]))
     value = members.mean(lambda record, _: record.value)
     return Linearized(
         value,
@@ -102,6 +105,11 @@ class _Members:
     kept: dict[int, Linearized] = field(default_factory=dict)
     """Records of all rows, by the number of the member; empty where they would not fit"""
 
+    def each(self, function: Callable[[Member], Result], samples: int) -> Iterator[Result]:
+        """Yield function(member) in order, where the function makes records of that many samples, or uses them."""
+        double = replace(self.ensemble.members[-1], quick=None)  # which records are made of
+        return self.ensemble.over_members(function, samples, _DEARER * double.seconds(samples))
+
     def mean(self, product: Callable[[Linearized, slice], Array]) -> Array:
         """The mean over the members of what is made of their records."""
         rows = int(self.x.shape[0])
@@ -114,6 +122,6 @@ class _Members:
             return product(member.linearized(self.x[rows, :]) if kept is None else kept, rows)
 
         total: Array = 0.0
-        for part in self.ensemble.over_members(of_member, rows.stop - rows.start):
+        for part in self.each(of_member, rows.stop - rows.start):
             total = total + part
         return total / len(self.ensemble.members)

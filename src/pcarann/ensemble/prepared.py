@@ -97,6 +97,8 @@ class Prepared:
     def __str__(self) -> str:
         if not self.members:
             return "Nothing is drawn at a call: all that predicts is in memory."
+        if not self.bytes_kept + self.drawn_bytes:
+            return "A kernel has no hidden weights: nothing is to be prepared."
         precision = "single" if self.single else "double"
         found = (
             f"Hidden weights of {self.kept} of {self.members} members are kept in {precision} precision, "

@@ -20,6 +20,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from pcarann.backend.arrays import Array, place_of
+from pcarann.containers.labels import is_labelled_set
 from pcarann.containers.packing import Packing
 from pcarann.containers.parts import Part, Side
 from pcarann.ensemble.functionals import Functionals
@@ -66,6 +67,11 @@ class Quantity:
         if self._weights is not None and isinstance(fitted, Fitted):
             self._model.fitted_ = _projected(fitted, self._weights)
 
+    def __repr__(self) -> str:
+        count = None if self._weights is None else self._weights.count
+        kind = "function" if count is None else f"{count} linear functional{'s' * (count > 1)}"
+        return f"<Quantity: {kind} of the fields of {type(self._source).__name__}>"
+
     @property
     def weights(self) -> Any:
         """Of linear functionals, an array or arrays by name, as `Surrogate.jacobian` takes them; None of a function"""
@@ -86,7 +92,7 @@ class Quantity:
         """Calibrate intervals on samples that were used for nothing else: their true fields y, or true `values`."""
         if (y is None) == (values is None):
             raise ValueError("calibrate needs either true fields y or true values of the quantity.")
-        given, name = (values, "values") if y is None else (self._function(self._true(X, y, how)), "the quantity of y")
+        given, name = (values, "values") if y is None else (self._true(X, y, how), "the quantity of y")
         found, shape = self._spread(X, how)
         truth, grid = check_fields(given, name, place_of(found.mean), scalar=True)
         samples, wanted = int(truth.shape[0]), tuple(shape(found.mean).shape)
@@ -133,24 +139,41 @@ class Quantity:
         assert self._weights is not None
         return self._weights(self._given.opened(fields))
 
-    def _true(self, X: Any, y: Any, how: dict[str, Any]) -> Any:
-        """True fields in the form of predictions, refused where `Surrogate.calibrate` would."""
+    def _of(self, fields: Any, samples: int) -> Array:
+        """The values of so many fields, or a refusal of a function that gives others."""
+        values = self._function(fields)
+        shape = getattr(values, "shape", None)
+        if shape is None or len(shape) not in (1, 2) or shape[0] != samples:
+            found = type(values).__name__ if shape is None else f"shape {tuple(shape)}"
+            raise ValueError(
+                "The function of a quantity must give an array of shape (samples,) or (samples, k): "
+                f"of {samples} samples it gave {found}."
+            )
+        return values
+
+    def _true(self, X: Any, y: Any, how: dict[str, Any]) -> Array:
+        """The values of true fields, which are refused where `Surrogate.calibrate` would."""
         fitted = self._source.asked(**how)
         packing, place, grid = fitted.packing, fitted.place, fitted.output_grid
         if packing is None:
             y = plain = check_numeric(y, "y")
         else:
+            if not (packing.outputs.single or isinstance(y, Mapping) or is_labelled_set(y)):
+                raise ValueError(
+                    f"y must be the parts {', '.join(packing.outputs.names)}, as in fit, found {type(y).__name__}: "
+                    "true values of the quantity go as values=."
+                )
             packing.refuse_unaligned(X, y)
             plain, opened = packing.truth(y, place), packing.outputs.opened(y, "y")
             y = packing.outputs.container(opened.arrays, opened)
         check_fields(plain, "y", place, grid=grid, scalar=not grid, owner="the model")
-        return y
+        return self._of(y, int(plain.shape[0]))
 
     def _values(self, X: Any, how: dict[str, Any]) -> Any:
         if self._closed:
             self._source.asked(**how)
             return self._model.predict(X)
-        blocks = [self._function(fields[0]) for _, fields in self._model.predict_blocks(X, **how)]
+        blocks = [self._of(fields[0], rows.stop - rows.start) for rows, fields in self._model.predict_blocks(X, **how)]
         return blocks[0] if len(blocks) == 1 else place_of(blocks[0]).xp.concat(blocks, axis=0)
 
     def _spread(self, X: Any, how: dict[str, Any]) -> tuple[Spread, Callable[[Array], Array]]:
@@ -160,16 +183,17 @@ class Quantity:
             found = self._model.predict_parts(X)
             parts, beyond = (found.mean, found.members), found.beyond
         else:
-            pairs = [self._over_members(fields) for _, fields in self._model.predict_blocks(X, members=True, **how)]
+            blocks = self._model.predict_blocks(X, members=True, **how)
+            pairs = [self._over_members(fields, rows.stop - rows.start) for rows, fields in blocks]
             xp, beyond = place_of(pairs[0][0]).xp, None
             parts = tuple(xp.concat(list(part), axis=0) for part in zip(*pairs, strict=True))
         grid, xp = tuple(parts[0].shape[1:]), place_of(parts[0]).xp
         flat = [None if one is None else xp.reshape(one, (one.shape[0], -1)) for one in (*parts, beyond)]
         return Spread(flat[0], flat[1], flat[2]), lambda one: xp.reshape(one, (one.shape[0], *grid))
 
-    def _over_members(self, fields: tuple[Any, ...]) -> tuple[Array, Array]:
+    def _over_members(self, fields: tuple[Any, ...], samples: int) -> tuple[Array, Array]:
         """The value of the mean field, which comes first, and the deviation of the members'."""
-        mean, *members = (self._function(one) for one in fields)
+        mean, *members = (self._of(one, samples) for one in fields)
         xp = place_of(mean).xp
         few = len(members) < 2
         return mean, xp.zeros_like(mean) if few else xp.std(xp.stack(members), axis=0, correction=1)

@@ -67,6 +67,8 @@ def next_points(model: Surrogate, candidates: Any, n: int, *, by: By = "error", 
     """
     if by not in get_args(By):
         raise ValueError(f"by must be one of {', '.join(get_args(By))}, got {by!r}.")
+    if not isinstance(model, Surrogate):
+        raise ValueError(f"model must be a surrogate, such as PCARaNN, found {type(model).__name__}.")
     check_is_fitted(model)
     fitted = model.fitted_
     if by != "interval" and not isinstance(fitted, Fitted):
