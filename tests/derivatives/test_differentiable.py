@@ -209,6 +209,17 @@ def test_changes_of_another_shape_are_refused():
         PCARaNN().vjp(FIELD, FIELD)
 
 
+@pytest.mark.parametrize("fitted_to_table", [True, False])
+def test_changes_of_other_columns_are_refused(fitted_to_table):
+    X = pd.DataFrame(TABLE, columns=["a", "b", "c"])
+    model = fitted(X if fitted_to_table else TABLE, FIELD)
+    dX = X[:3] * 0.1
+    np.testing.assert_array_equal(model.jvp(X[:3], dX), model.jvp(X[:3], dX.to_numpy()))
+    for here in (X[:3], TABLE[:3]) if fitted_to_table else (X[:3],):
+        with pytest.raises(ValueError, match=r"columns of dX should be those of X, .* expected a, b, c, found c, a, b"):
+            model.jvp(here, dX[["c", "a", "b"]])
+
+
 def test_a_loaded_model_has_the_same_derivative(tmp_path):
     model, X = of_parts()
     model.save(tmp_path / "model.pcarann")

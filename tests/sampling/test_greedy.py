@@ -3,7 +3,9 @@
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
+import xarray as xr
 from sklearn.exceptions import NotFittedError
 
 from pcarann import PCARaNN, Staged
@@ -96,6 +98,36 @@ def test_parts_by_name_and_random_layers():
     model = PCARaNN(**options).fit({k: v[:30] for k, v in X.items()}, {k: v[:30] for k, v in y.items()})
     for by in ("error", "interval"):
         assert len(next_points(model, X, 4, by=by)) == 4
+
+
+@pytest.mark.parametrize("by", ["error", "interval"])
+def test_candidates_in_any_container_are_the_same(model, by):
+    def columns(p):
+        return pd.DataFrame(p, columns=["front", "shift"], index=np.arange(len(p))[::-1])
+
+    def labelled(p):
+        return xr.DataArray(p, dims=("run", "parameter"))
+
+    wanted = next_points(model, INPUTS[40:], 3, by=by).tolist()
+    for held in (columns, labelled):
+        same = PCARaNN(0.999999, regressor="kernel", n_members=4).fit(held(INPUTS[:40]), outputs(INPUTS[:40]))
+        for candidates in (held(INPUTS[40:]), INPUTS[40:], INPUTS[40:].tolist()):
+            assert next_points(same, candidates, 3, by=by).tolist() == wanted
+        assert len(next_points(same, held(INPUTS[40:]), 3, by="novelty")) == 3  # ties fall by rounding
+    assert next_points(model, columns(INPUTS[40:]), 3, by=by).tolist() == wanted
+
+
+def test_columns_in_another_order_are_refused():
+    table = pd.DataFrame(INPUTS[:40], columns=["front", "shift"])
+    model = PCARaNN(0.999999, regressor="kernel", n_members=4).fit(table, outputs(INPUTS[:40]))
+    with pytest.raises(ValueError, match="expected front, shift, found shift, front"):
+        next_points(model, table[["shift", "front"]], 3)
+
+
+@pytest.mark.parametrize("candidates", [3.0, None, np.float64(2), {"a": [1.0]}, "a"])
+def test_candidates_that_are_none_are_refused(model, candidates):
+    with pytest.raises(ValueError, match=r"^candidates must "):
+        next_points(model, candidates, 2)
 
 
 def test_stages_have_intervals_alone():

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from pcarann.uncertainty.conformal import Calibration, conformal_rank, nonconformity_scores, samples_needed
+from pcarann.uncertainty.conformal import Calibration, check_level, conformal_rank, nonconformity_scores, samples_needed
 
 
 # Worked by hand: k = ⌈(NM + 1)(1 − α)⌉, ⌈(N + 1)M(1 − α)⌉, ⌈(N + 1)(1 − α)⌉.
@@ -84,6 +84,12 @@ def test_pooled_coverage_falls_short_for_few_correlated_samples(n_cal, short):
     covered = coverages("pooled", n_cal, alpha, trials, seed=1)
     slack = 4 * covered.std() / math.sqrt(trials)
     assert (covered.mean() < 1 - alpha - slack) == short
+
+
+@pytest.mark.parametrize("alpha", ["a", None, [0.1], 0.0, 1, True, math.nan])
+def test_levels_that_are_no_share_are_refused(alpha):
+    with pytest.raises(ValueError, match="alpha must be a number strictly between 0 and 1, got"):
+        check_level(alpha, "sample")
 
 
 # Few scores for many

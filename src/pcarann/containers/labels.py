@@ -67,6 +67,15 @@ class Label:
                     "see model.on."
                 )
 
+    def laid_out(self, array: Any, what: str) -> Any:
+        """The numbers of a labelled array on this grid, or of a stack of them, with the axes in the order of this."""
+        others = [dim for dim in array.dims if dim not in self.dims]
+        stack = others if len(others) == 1 and len(array.dims) > len(self.dims) else []
+        dims = tuple(str(dim) for dim in array.dims if dim not in stack)
+        coords = {str(dim): ((str(dim),), np.asarray(array.coords[dim].values)) for dim in dims if dim in array.coords}
+        self.refuse_other(Label(None, dims, coords), what)
+        return _numbers(array.transpose(*stack, *self.dims))
+
     def applied(self, array: Any, samples: str, sample_coords: Mapping[str, Any]) -> Any:
         """The (samples, *grid) array with this label, and with the coordinates of these samples."""
         import xarray
@@ -135,4 +144,9 @@ def opened(array: Any, samples: str, order: tuple[str, ...] | None = None) -> tu
         if samples not in coord.dims
     }
     label = Label(None if array.name is None else str(array.name), dims, coords, dict(array.attrs))
-    return array.data if compat.is_array_api_obj(array.data) else array.values, label, own
+    return _numbers(array), label, own
+
+
+def _numbers(array: Any) -> Values:
+    found: Values = array.data if compat.is_array_api_obj(array.data) else array.values
+    return found

@@ -68,4 +68,5 @@ class Differentiable:
         def linearize(array: Array) -> Linearized:
             return self._linearized(array, fitted)
 
-        return FieldDerivative.at(linearize, plain, like=like, packing=packing, grid=fitted.output_grid)
+        names = getattr(fitted, "names", ())
+        return FieldDerivative.at(linearize, plain, like=like, packing=packing, grid=fitted.output_grid, names=names)

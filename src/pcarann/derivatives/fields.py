@@ -23,7 +23,7 @@ from pcarann.backend.arrays import Array, Place, place_of, taken
 from pcarann.backend.linearized import Linearized
 from pcarann.containers.packing import Packing
 from pcarann.containers.parts import Opened, Part, Side, refuse_other_samples
-from pcarann.validation import check_fields, check_numeric
+from pcarann.validation import check_fields, check_numeric, column_names
 
 __all__ = ["FieldDerivative"]
 
@@ -50,9 +50,19 @@ class FieldDerivative:
 
     @classmethod
     def at(
-        cls, linearize: Linearize, plain: Array, *, like: Opened | None, packing: Packing | None, grid: tuple[int, ...]
+        cls,
+        linearize: Linearize,
+        plain: Array,
+        *,
+        like: Opened | None,
+        packing: Packing | None,
+        grid: tuple[int, ...],
+        names: tuple[str, ...] = (),
     ) -> FieldDerivative:
-        """At inputs as the surrogate knows them, and as they were handed over; `grid` is that of its outputs."""
+        """At inputs as the surrogate knows them, and as they were handed over; `grid` is that of its outputs.
+
+        `names` are those of the columns of the one table that was fitted.
+        """
         record = linearize(plain)
         place = place_of(record.value)
 
@@ -64,7 +74,8 @@ class FieldDerivative:
                 return _with_codes(linearize(rows), packing)
 
         if packing is None or like is None:
-            one = Part("", tuple(np.shape(plain)[1:]))
+            shape = tuple(np.shape(plain)[1:])
+            one = Part("", shape, names or column_names(plain, shape))
             return cls(record, place, place_of(plain), (one,), (Part("", grid),), None, None, repeated)
         sides = packing.inputs.parts, packing.outputs.parts
         return cls(_with_codes(record, packing), place, place_of(like.first), *sides, packing, like, repeated)
@@ -128,6 +139,12 @@ class FieldDerivative:
 
     def _part(self, value: Any, part: Part, name: str, like: str) -> Array:
         said = f"{name}[{part.name!r}]" if part.name else name
+        names = column_names(value, part.grid)
+        if names and part.columns and names != part.columns:
+            raise ValueError(
+                f"The columns of {said} should be those of {like}, in the same order: expected "
+                f"{', '.join(part.columns)}, found {', '.join(names)}."
+            )
         shape, found = (self.samples, *part.grid), tuple(int(n) for n in np.shape(value))
         if found != shape:
             raise ValueError(f"{said} must have the shape of {like}, {shape}, found {found}.")

@@ -17,6 +17,7 @@ import numpy as np
 
 from pcarann.backend.arrays import Array, cuts
 from pcarann.containers.parts import Part
+from pcarann.containers.weighing import by_name, laid_out
 from pcarann.derivatives.fields import FieldDerivative
 from pcarann.validation import check_numeric
 
@@ -117,16 +118,17 @@ def _units(at: FieldDerivative, some: slice, size: int) -> Array:
 
 def _weights(at: FieldDerivative, of: Any) -> tuple[Array, bool]:
     """(functionals, output values), and whether there is a stack of them."""
-    arrays = of if isinstance(of, Mapping) else {at.outputs[0].name: of}
+    arrays = by_name(of, at.outputs, "of")
     names = [part.name for part in at.outputs]
     unknown = [str(name) for name in arrays if name not in names]
     if callable(of) or unknown or not arrays or (not isinstance(of, Mapping) and len(names) > 1):
-        by_name = f", by the names {', '.join(names)}" if names != [""] else ""
+        wanted = f", by the names {', '.join(names)}" if names != [""] else ""
         given = f"the names {', '.join(unknown)}" if unknown else type(of).__name__
         raise ValueError(
-            f"of must be weights on the outputs' grid, or a stack of them{by_name}, or have them as `weights`, found "
+            f"of must be weights on the outputs' grid, or a stack of them{wanted}, or have them as `weights`, found "
             f"{given}."
         )
+    arrays = {part.name: laid_out(arrays[part.name], part, _said(part)) for part in at.outputs if part.name in arrays}
     shapes = {part.name: _stack(np.shape(arrays[part.name]), part) for part in at.outputs if part.name in arrays}
     if len(set(shapes.values())) > 1:
         raise ValueError(f"of must have as many weights for every output, found {shapes}.")

@@ -16,6 +16,7 @@ from pcarann.backend.arrays import Array, Place, place_of, to_host
 from pcarann.containers.packing import Packing
 from pcarann.containers.parts import Part
 from pcarann.containers.scaling import OutputCode
+from pcarann.containers.weighing import by_name, laid_out
 
 __all__ = ["Weights"]
 
@@ -34,15 +35,14 @@ class Weights:
     @classmethod
     def of(cls, given: Any, outputs: Mapping[str, Part]) -> Weights:
         """Weights on these outputs, or a refusal."""
-        named = given if isinstance(given, Mapping) or hasattr(given, "data_vars") else None
-        if named is None and len(outputs) > 1:
+        if len(outputs) > 1 and not (isinstance(given, Mapping) or hasattr(given, "data_vars")):
             raise ValueError(f"Weights on several outputs go by name, {{name: weights}}: {', '.join(outputs)}.")
-        by_name = {next(iter(outputs)): given} if named is None else {str(name): named[name] for name in named}
-        if unknown := [name for name in by_name if name not in outputs]:
+        parts = by_name(given, list(outputs.values()), "weights")
+        if unknown := [name for name in parts if name not in outputs]:
             raise ValueError(f"There is no output {unknown[0]!r} to have weights, only {', '.join(outputs)}.")
-        if not by_name:
+        if not parts:
             raise ValueError("Weights by name must be those of one output or more, found none.")
-        found = {name: _checked(value, outputs[name], name) for name, value in by_name.items()}
+        found = {name: _checked(value, outputs[name], name) for name, value in parts.items()}
         counts = {name: None if w.shape == outputs[name].grid else len(w) for name, w in found.items()}
         if len(set(counts.values())) > 1:
             said = ", ".join(f"{name} {found[name].shape}" for name in found)
@@ -89,8 +89,9 @@ class Weights:
 def _checked(value: Any, part: Part, name: str) -> Values:
     """Weights on one output, of its shape or a stack, zero where it has no values."""
     said = f"weights[{name!r}]" if name else "weights"
+    laid = laid_out(value, part, said)
     try:
-        found = np.array(to_host(value), dtype=np.float64)
+        found = np.array(to_host(laid), dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"{said} must be an array of numbers, found {type(value).__name__}.") from None
     if part.grid not in (found.shape, found.shape[1:]) or not found.size:

@@ -36,7 +36,7 @@ from pcarann.features.kernel import choose_length, matern52, median_distance, sq
 from pcarann.fitted import Fitted
 from pcarann.latent.pca import fit_pca
 from pcarann.surrogate import Surrogate
-from pcarann.validation import check_count, check_fields, check_seed
+from pcarann.validation import check_count, check_fields, check_numeric, check_seed
 
 __all__ = ["By", "next_points"]
 
@@ -85,7 +85,7 @@ def next_points(model: Surrogate, candidates: Any, n: int, *, by: By = "error", 
     among = np.arange(count)
     if count > _MOST_CANDIDATES:
         among = np.sort(np.asarray(permutation(count, seed=seed, stream=_STREAM)[:_MOST_CANDIDATES]))
-    some = {name: array[among] for name, array in arrays.items()}
+    some = {name: _rows(array, among) for name, array in arrays.items()}
     with warnings.catch_warnings():  # candidates may well lie outside the data: that is why they are looked at
         warnings.simplefilter("ignore")
         scores, correlations = _judged(model, some, by)
@@ -96,8 +96,18 @@ def _arrays(candidates: Any, fitted: Any) -> dict[str, Array]:
     """Candidates as arrays by name, one without a name where there is one."""
     if fitted.packing is not None:
         found: dict[str, Array] = fitted.packing.inputs.opened(candidates, "candidates").arrays
-        return found
-    return {"": candidates if hasattr(candidates, "shape") else np.asarray(candidates)}
+    elif isinstance(candidates, Mapping) or not hasattr(candidates, "shape"):
+        found = {"": check_numeric(candidates, "candidates")}
+    else:
+        found = {"": candidates}
+    if not all(np.shape(array) for array in found.values()):
+        raise ValueError(f"candidates must have shape (candidates, …), found {candidates!r}.")
+    return found
+
+
+def _rows(array: Any, rows: Any) -> Any:
+    """Some of the candidates, of a table too: the model checks the names of its columns."""
+    return array.iloc[rows] if hasattr(array, "iloc") else array[rows]
 
 
 def _held(arrays: Mapping[str, Array]) -> Any:
@@ -175,7 +185,7 @@ def _widths(model: Surrogate, arrays: Mapping[str, Array]) -> Values:
     """The size of the spread of every prediction, all outputs alike."""
     found = []
     for rows in cuts(len(next(iter(arrays.values()))), _PREDICTED):
-        _, std = model.predict(_held({name: array[rows] for name, array in arrays.items()}), return_std=True)
+        _, std = model.predict(_held({name: _rows(array, rows) for name, array in arrays.items()}), return_std=True)
         parts = [std[name] for name in std] if isinstance(std, Mapping) or hasattr(std, "data_vars") else [std]
         found.append(np.stack([_norms(np.asarray(to_host(part)).reshape(len(part), -1)) for part in parts], axis=1))
     squares = np.stack([_capped(column) for column in np.concatenate(found).T], axis=1) ** 2

@@ -30,6 +30,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from itertools import accumulate, pairwise
+from numbers import Real
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -237,9 +238,9 @@ def nonconformity_scores(mean: Array, std: Array, truth: Array, floor: float, be
     return xp.where(xp.isfinite(scores), scores, math.inf)
 
 
-def check_level(alpha: float, method: str) -> None:
+def check_level(alpha: Any, method: str) -> None:
     """Refuse an α outside (0, 1) and a method that does not exist."""
-    if not 0 < alpha < 1:
-        raise ValueError(f"alpha must lie strictly between 0 and 1, got {alpha!r}.")
+    if not isinstance(alpha, Real) or not 0 < float(alpha) < 1:
+        raise ValueError(f"alpha must be a number strictly between 0 and 1, got {alpha!r}.")
     if method not in get_args(Method):
         raise ValueError(f"method must be one of {', '.join(get_args(Method))}, got {method!r}.")
