@@ -82,6 +82,15 @@ def test_a_few_outputs_that_are_a_little_outside_the_modes_say_nothing():
         history = after
 
 
+def test_outputs_around_the_limit_are_said_once():
+    history, said = History(0.01), []
+    for share in np.tile(np.repeat([0.03, 0.015], 30), 3):
+        after = history.after(Met.of(1, unheld=np.array([share])), learned=True)
+        said += after.said(history)
+        history = after
+    assert len(said) == 1
+
+
 def test_errors_that_come_back_from_smaller_ones_are_no_drift():
     rng = np.random.default_rng(1)
     history = History.calibrated(rng.uniform(0.5, 1.5, 100))

@@ -121,7 +121,8 @@ class History:
         known = self.recent.unheld[np.isfinite(self.recent.unheld)][-_TOLD:]
         if self.usual is None or known.size < _FEW:
             return False
-        factor = _TOO_LARGE if known.size >= _TOLD else _FAR
+        # What was said once holds until outputs are back: around the limit it would be said again and again.
+        factor = 1.0 if self.left is not None else _TOO_LARGE if known.size >= _TOLD else _FAR
         return float(np.median(known)) > factor * max(self.usual, _RESOLVED)
 
     def tested(self, errors: Values) -> History:
