@@ -122,9 +122,7 @@ def _adapt(model: PCARaNN, shifted: Any) -> tuple[tuple[float, ...], float]:
     for before, after in pairwise(ADAPTED):
         start = time.perf_counter()
         with warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore", message="Errors are no longer|New outputs leave the span"
-            )  # as meant
+            warnings.filterwarnings("ignore", message="Errors are no longer|New outputs leave the span")  # as meant
             model.partial_fit(new.inputs[before:after], new.outputs[before:after])
         seconds += time.perf_counter() - start
         errors.append(relative_l2(model.predict(test.inputs), test.outputs))
