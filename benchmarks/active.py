@@ -22,10 +22,10 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
+import beside
 import numpy as np
 
 from pcarann.benchmark.machine import machine_facts
@@ -39,17 +39,7 @@ WAYS = ("random", "error", "interval", "variance")
 SEEDS, ROUNDS = 5, 14
 
 
-def _example() -> Any:
-    """`examples/active.py`, under a name of its own."""
-    spec = spec_from_file_location("example_active", ROOT / "examples" / "active.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-example = _example()
+example = beside.example("active")
 X, diffusion = example.X, example.diffusion
 
 

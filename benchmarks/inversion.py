@@ -16,11 +16,11 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from beside import example
 
 from pcarann.benchmark.machine import machine_facts
 from pcarann.files import atomic_writer
@@ -32,16 +32,6 @@ ROOT = Path(__file__).resolve().parents[1]
 LEVEL, WALKERS = 0.9, 48
 SIZES, QUICK = (100, 600, 300, 3000), (2, 60, 40, 10)
 """Inversions, samples to train and to calibrate, steps"""
-
-
-def example(name: str) -> Any:
-    """A script of examples/, under a name of its own."""
-    spec = spec_from_file_location(f"example_{name}", ROOT / "examples" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def evolved(density: Callable[[Values], Values], begun: Values, steps: int, rng: np.random.Generator) -> Values:

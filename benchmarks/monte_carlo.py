@@ -27,11 +27,11 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from beside import example
 
 from pcarann import PCARaNN
 from pcarann.backend.arrays import Array, Place, to_host
@@ -65,11 +65,7 @@ def combinations(fields: np.ndarray[Any, Any], place: Place) -> Callable[[int, n
 
 def plate(quick: bool, device: str | None) -> tuple[PCARaNN, Any, Draw]:
     """A small plate by named parts: a model, weights, and how inputs are drawn."""
-    spec = spec_from_file_location("example_plate", ROOT / "examples" / "plate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    solver = module_from_spec(spec)
-    spec.loader.exec_module(solver)
+    solver = example("plate")
     inputs, outputs = solver.sample(30 if quick else 300, 0, level=0 if quick else 1)
     model = PCARaNN(regressor="kernel", n_members=4, device=device).fit(inputs, outputs)
     x, y = solver.mesh(0 if quick else 1).p

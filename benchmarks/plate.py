@@ -21,12 +21,12 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import plate_rivals
+from beside import example
 from threadpoolctl import threadpool_limits
 
 import pcarann
@@ -128,23 +128,12 @@ METHODS: dict[str, Callable[[Plate], Found]] = {method.__name__: method for meth
 
 def load(sizes: Sequence[int], level: int) -> Plate:
     """Draw the samples."""
-    example = _example()
-    inputs, outputs = example.sample(sum(sizes), SEED, level=level)
+    solver = example("plate")
+    inputs, outputs = solver.sample(sum(sizes), SEED, level=level)
     ends = np.cumsum([0, *sizes])
     parts = [slice(*ends[k : k + 2]) for k in range(3)]
     split = [({key: values[part] for key, values in inputs.items()}, outputs["displacement"][part]) for part in parts]
-    return Plate(example.mesh(level), *split)
-
-
-def _example() -> Any:
-    """examples/plate.py, which has the name of this module."""
-    path = Path(__file__).parents[1] / "examples" / "plate.py"
-    spec = spec_from_file_location("plate_example", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return Plate(solver.mesh(level), *split)
 
 
 def measure(name: str, plate: Plate) -> Record:

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
 
 import numpy as np
 import pytest
-from benchmarks_path import BENCHMARKS
+from benchmarks_path import benchmark_of
 
 pytest.importorskip("skfem", reason="the disc is solved with scikit-fem")
 
 
 @pytest.fixture(scope="module")
 def benchmark():
-    """benchmarks/mesh.py under a name of its own."""
-    spec = spec_from_file_location("mesh_benchmark", BENCHMARKS / "mesh.py")
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return benchmark_of("mesh")
 
 
 def test_flow_through_one_phase_is_a_parabola(benchmark):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
 
 import numpy as np
 import pytest
-from benchmarks_path import BENCHMARKS
+from benchmarks_path import benchmark_of
 
 pytest.importorskip("skfem", reason="the plate is solved with scikit-fem")
 pytest.importorskip("meshio", reason="the example writes meshes with meshio")
@@ -16,11 +15,7 @@ pytest.importorskip("meshio", reason="the example writes meshes with meshio")
 
 @pytest.fixture(scope="module")
 def benchmark():
-    """benchmarks/plate.py under a name of its own: examples/ has a plate.py too."""
-    spec = spec_from_file_location("plate_benchmark", BENCHMARKS / "plate.py")
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return benchmark_of("plate")
 
 
 @pytest.fixture(scope="module")
