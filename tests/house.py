@@ -39,6 +39,7 @@ LAYERS = {
         "loading",
         "pcarann",
     ),
+    "callers": ("export",),
     "beside": ("problems", "baselines"),
     "benchmark": ("benchmark",),
     "command line": ("cli",),

@@ -1,0 +1,213 @@
+"""Arithmetic written down instead of done: a graph of operators of ONNX, from which files are made.
+
+    sheet = Sheet()
+    x = sheet.input("inputs", (40,))
+    h = sheet.tanh((x - mean) @ modes.T)          # values combine with one another and with NumPy arrays
+    graph = sheet.graph({"outputs": (h @ V, (100,))})
+
+Every operator is one of ONNX with its meaning there, so that a graph goes into an ONNX file as it is (`onnx_file`), and
+into a page whose script knows the same few operators (`pcarann.explorer`). The first axis of every input counts
+samples, and its length is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+__all__ = ["OPERATORS", "Graph", "Node", "Port", "Sheet", "Value"]
+
+Values = np.ndarray[Any, np.dtype[Any]]
+
+OPERATORS = frozenset(
+    {
+        "Abs",
+        "Add",
+        "Cast",
+        "Concat",
+        "Cos",
+        "Div",
+        "Equal",
+        "Exp",
+        "Expand",
+        "Gather",
+        "Greater",
+        "Identity",
+        "Less",
+        "Log",
+        "MatMul",
+        "Max",
+        "Min",
+        "Mul",
+        "Neg",
+        "Not",
+        "Pow",
+        "ReduceMax",
+        "ReduceMean",
+        "ReduceMin",
+        "ReduceSum",
+        "Reshape",
+        "Shape",
+        "Sin",
+        "Slice",
+        "Sqrt",
+        "Sub",
+        "Tanh",
+        "Transpose",
+        "Unsqueeze",
+        "Where",
+    }
+)
+"""All that graphs are made of"""
+_SMALL = 64  # values of constants that are compared by what they hold
+
+
+@dataclass(frozen=True)
+class Port:
+    """A value that goes in or comes out, by name."""
+
+    name: str
+    shape: tuple[int, ...]
+    """Without the first axis, that of the samples"""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operator."""
+
+    operator: str
+    inputs: tuple[str, ...]
+    output: str
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Operators in the order in which they can be evaluated."""
+
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    nodes: tuple[Node, ...]
+    constants: Mapping[str, Values]
+    """float64, int64 or bool"""
+
+
+class Value:
+    """A value on a sheet; it combines with others there, with numbers and with arrays."""
+
+    __array_ufunc__ = None  # array @ value comes here
+
+    def __init__(self, sheet: Sheet, name: str):
+        self.sheet, self.name = sheet, name
+
+    def __add__(self, other: Any) -> Value:
+        return self.sheet("Add", self, _real(other))
+
+    def __radd__(self, other: Any) -> Value:
+        return self.sheet("Add", _real(other), self)
+
+    def __sub__(self, other: Any) -> Value:
+        return self.sheet("Sub", self, _real(other))
+
+    def __rsub__(self, other: Any) -> Value:
+        return self.sheet("Sub", _real(other), self)
+
+    def __mul__(self, other: Any) -> Value:
+        return self.sheet("Mul", self, _real(other))
+
+    def __rmul__(self, other: Any) -> Value:
+        return self.sheet("Mul", _real(other), self)
+
+    def __truediv__(self, other: Any) -> Value:
+        return self.sheet("Div", self, _real(other))
+
+    def __matmul__(self, other: Any) -> Value:
+        return self.sheet("MatMul", self, _real(other))
+
+    def __rmatmul__(self, other: Any) -> Value:
+        return self.sheet("MatMul", _real(other), self)
+
+    def __neg__(self) -> Value:
+        return self.sheet("Neg", self)
+
+
+class Sheet:
+    """What a graph is written on."""
+
+    def __init__(self) -> None:
+        self._inputs: list[Port] = []
+        self._nodes: list[Node] = []
+        self._constants: dict[str, Values] = {}
+        self._known: dict[tuple[Any, ...], tuple[str, Any]] = {}  # every constant is written once
+
+    def input(self, name: str, shape: Sequence[int]) -> Value:
+        """An input, (samples, *shape)."""
+        self._inputs.append(Port(name, tuple(int(n) for n in shape)))
+        return Value(self, name)
+
+    def constant(self, array: Any) -> Value:
+        """An array or a number; numbers that are not whole are float64."""
+        values = np.asarray(array, order="C")
+        kind = {"f": np.float64, "i": np.int64, "u": np.int64, "b": np.bool_}[values.dtype.kind]
+        values = values.astype(kind, copy=False)
+        key = (values.dtype.str, values.shape, values.tobytes() if values.size <= _SMALL else id(array))
+        if key not in self._known:
+            self._known[key] = f"c{len(self._constants)}", array  # which is held, so that no other has its id
+            self._constants[self._known[key][0]] = values
+        return Value(self, self._known[key][0])
+
+    def __call__(self, operator: str, *inputs: Any, **attributes: Any) -> Value:
+        """Write an operator down; what it works on may be values, numbers and arrays."""
+        if operator not in OPERATORS:
+            raise ValueError(f"{operator} is no operator of these graphs.")
+        names = tuple(one.name if isinstance(one, Value) else self.constant(one).name for one in inputs)
+        self._nodes.append(Node(operator, names, f"v{len(self._nodes)}", attributes))
+        return Value(self, self._nodes[-1].output)
+
+    def tanh(self, x: Value) -> Value:
+        """Of every number."""
+        return self("Tanh", x)
+
+    def sqrt(self, x: Value) -> Value:
+        """Of every number."""
+        return self("Sqrt", x)
+
+    def gathered(self, x: Value, indices: Values, axis: int = 1) -> Value:
+        """Entries along an axis, by their indices."""
+        return self("Gather", x, np.asarray(indices, dtype=np.int64), axis=axis)
+
+    def reshaped(self, x: Value, shape: Sequence[int]) -> Value:
+        """Of another shape (samples, *shape)."""
+        return self("Reshape", x, np.asarray([-1, *shape], dtype=np.int64))
+
+    def transposed(self, x: Value, order: Sequence[int]) -> Value:
+        """With its axes in another order."""
+        return self("Transpose", x, perm=list(order))
+
+    def joined(self, parts: Sequence[Value], axis: int = 1) -> Value:
+        """One after another along an axis."""
+        return parts[0] if len(parts) == 1 else self("Concat", *parts, axis=axis)
+
+    def summed(self, x: Value, axes: Sequence[int], keep: bool = False) -> Value:
+        """The sum over some axes."""
+        return self("ReduceSum", x, np.asarray(axes, dtype=np.int64), keepdims=int(keep))
+
+    def graph(self, outputs: Mapping[str, tuple[Value, Sequence[int]]]) -> Graph:
+        """What was written, with these outputs by name, each with its shape; what none of them needs is left out."""
+        ends = [Node("Identity", (value.name,), name) for name, (value, _) in outputs.items()]
+        needed, nodes = {node.output for node in ends}, []
+        for node in reversed([*self._nodes, *ends]):
+            if node.output in needed:
+                needed.update(node.inputs)
+                nodes.append(node)
+        constants = {name: values for name, values in self._constants.items() if name in needed}
+        ports = tuple(Port(name, tuple(int(n) for n in shape)) for name, (_, shape) in outputs.items())
+        return Graph(tuple(self._inputs), ports, tuple(reversed(nodes)), constants)
+
+
+def _real(value: Any) -> Any:
+    """A number or an array as reals, which do not mix with whole numbers."""
+    return value if isinstance(value, Value) else np.asarray(value, dtype=np.float64) if np.ndim(value) == 0 else value

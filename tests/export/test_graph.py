@@ -1,0 +1,21 @@
+import numpy as np
+import pytest
+
+from pcarann.export.graph import Sheet
+
+
+def test_what_no_output_needs_is_left_out_and_constants_are_written_once():
+    sheet = Sheet()
+    x = sheet.input("inputs", (3,))
+    matrix = np.arange(300.0).reshape(3, 100)
+    y = sheet.tanh(x @ matrix) + 2
+    sheet.sqrt(x @ np.ones((3, 3)))
+    graph = sheet.graph({"a": (y, (100,)), "b": (x @ matrix, (100,))})
+    assert [node.operator for node in graph.nodes] == ["MatMul", "Tanh", "Add", "MatMul", "Identity", "Identity"]
+    assert sorted(one.shape for one in graph.constants.values()) == [(), (3, 100)]
+    assert {one.dtype for one in graph.constants.values()} == {np.dtype(np.float64)}
+
+
+def test_operators_that_are_not_known_are_refused():
+    with pytest.raises(ValueError, match="Einsum is no operator"):
+        Sheet()("Einsum")
