@@ -34,7 +34,7 @@ __all__ = ["evaluate", "predict", "write_prediction"]
 
 _MESHES = (".vtu", ".xdmf")
 _method_option = click.option(
-    "--method", type=click.Choice(["sample", "pooled", "simultaneous"]), default="sample", show_default=True
+    "--method", type=click.Choice(["sample", "pooled", "simultaneous", "local"]), default="sample", show_default=True
 )
 
 

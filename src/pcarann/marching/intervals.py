@@ -35,21 +35,29 @@ class WindowCalibration(Calibration):
         """Keep what quantiles need of (samples, steps × values) scores."""
         values = int(scores.shape[1]) // steps
         parts = (scores[:, t * values : (t + 1) * values] for t in range(steps))
-        return cls.joined(Calibration.of(scores, floor), [Calibration.of(part, floor) for part in parts])
+        by_step = [Calibration.of(part, floor, local=False) for part in parts]
+        return cls.joined(Calibration.of(scores, floor), by_step)
 
     @classmethod
     def joined(cls, whole: Calibration, by_step: Sequence[Calibration]) -> WindowCalibration:
         """A calibration of whole windows with those of their steps."""
         kept = (whole.ranks, whole.scores, whole.points, whole.largest, whole.floor)
-        return cls(*kept, tuple(by_step), followed=whole.followed)
+        return cls(*kept, tuple(by_step), followed=whole.followed, local=whole.local)
 
     def factor(self, alpha: float, method: Method, values: int) -> Any:
         """q of each of so many values, the first of the window; one for all where whole windows are to be held."""
         if method == "simultaneous":
             return self.quantile(alpha, method)
+        if method == "local":
+            return self.local_factor(alpha, self.points)[:values]
         each = self.points // len(self.by_step)
         found = [one.quantile(alpha, method) for one in self.by_step[: values // each]]
         return place_of(self.scores).put(np.repeat(found, each))
+
+    def change(self, alpha: float) -> Any:
+        """By how much the factors of each step have changed along a stream."""
+        found = [one.change(alpha) for one in self.by_step]
+        return place_of(self.scores).put(np.repeat(found, self.points // len(self.by_step)))
 
     def observed(self, scores: Array, sized: Values | None = None) -> tuple[Self, Values]:
         """After these (samples, steps × values) scores of windows; and what levels missed, on average over steps."""

@@ -34,7 +34,7 @@ class Calibrations:
             floor = max(RELATIVE_FLOOR * largest(truth[:, here]), np.finfo(float).tiny)
             beyond = None if found.beyond is None else found.beyond[:, here]
             parts = (found.mean[:, here], found.members[:, here], truth[:, here])
-            columns.append(Calibration.of(nonconformity_scores(*parts, floor, beyond), floor))
+            columns.append(Calibration.of(nonconformity_scores(*parts, floor, beyond), floor, local=False))
         return cls(tuple(columns))
 
     def band(self, found: Spread, alpha: float) -> Band:

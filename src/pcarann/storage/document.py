@@ -26,7 +26,7 @@ from pcarann.latent.resampled import Resampled
 from pcarann.options import Options
 from pcarann.storage.formats import FACTS, FORMAT_VERSION, Document, Tensors
 from pcarann.storage.packing import described_packing
-from pcarann.storage.streams import described_followed, described_history
+from pcarann.storage.streams import described_followed, described_history, described_local
 from pcarann.symmetry.generators import Symmetry
 from pcarann.uncertainty.conformal import Calibration, PartsCalibration
 from pcarann.uncertainty.extrapolation import Edge
@@ -76,6 +76,7 @@ def described_calibration(calibration: Calibration | None, name: str, tensors: T
         return None
     _add(tensors, name, calibration, "scores", "largest", "ranks")
     described_followed(calibration.followed, f"{name}.followed", tensors)
+    described_local(calibration.local, f"{name}.local", tensors)
     found: dict[str, Any] = {"floor": calibration.floor, "points": calibration.points}
     if isinstance(calibration, PartsCalibration):
         found |= {"gains": list(calibration.gains), "sizes": list(calibration.sizes)}

@@ -30,7 +30,7 @@ from pcarann.options import Adapt, Fields, Grid, Kernel, Refine, resolved
 from pcarann.readout.direct import ReadoutReport
 from pcarann.storage.formats import FACTS, Document, Tensors
 from pcarann.storage.packing import rebuilt_packing
-from pcarann.storage.streams import rebuilt_choice, rebuilt_followed, rebuilt_history
+from pcarann.storage.streams import rebuilt_choice, rebuilt_followed, rebuilt_history, rebuilt_local
 from pcarann.symmetry.generators import Symmetry
 from pcarann.symmetry.group import Group
 from pcarann.uncertainty.conformal import Calibration, PartsCalibration
@@ -110,8 +110,9 @@ def rebuilt_calibration(
         raise ValueError("its calibration does not fit its outputs")
     kept = (ranks.astype(np.int64), place.put(scores), points, place.put(largest), floor)
     followed = rebuilt_followed(f"{name}.followed", tensors)
+    local = rebuilt_local(f"{name}.local", tensors, place, (int(largest.size), points))
     if "gains" not in described:
-        return Calibration(*kept, followed=followed)
+        return Calibration(*kept, followed=followed, local=local)
     gains, sizes = tuple(float(n) for n in described["gains"]), tuple(int(n) for n in described["sizes"])
     if len(gains) != len(sizes) or min(sizes) < 1 or not all(0 < gain < np.inf for gain in gains):
         raise ValueError("its calibration does not fit its outputs")
@@ -119,7 +120,7 @@ def rebuilt_calibration(
     apart = tuple(one for one in each if one is not None)
     if len(apart) not in (0, len(sizes)):
         raise ValueError("its calibration does not fit its outputs")
-    return PartsCalibration(*kept, gains, sizes, followed=followed, apart=apart)
+    return PartsCalibration(*kept, gains, sizes, followed=followed, local=local, apart=apart)
 
 
 def _facts(document: Document) -> dict[str, Any]:

@@ -7,14 +7,24 @@ from typing import Any
 
 import numpy as np
 
+from pcarann.backend.arrays import Place, to_host
 from pcarann.ensemble.adaptation import Choice
 from pcarann.ensemble.forgetting import FACTORS
 from pcarann.storage.formats import Tensors
 from pcarann.uncertainty.adaptive import Followed, Follower
 from pcarann.uncertainty.alarm import Alarm, DriftTest
+from pcarann.uncertainty.local import Local, kept_locally
 from pcarann.uncertainty.monitor import History, Met
 
-__all__ = ["described_followed", "described_history", "rebuilt_choice", "rebuilt_followed", "rebuilt_history"]
+__all__ = [
+    "described_followed",
+    "described_history",
+    "described_local",
+    "rebuilt_choice",
+    "rebuilt_followed",
+    "rebuilt_history",
+    "rebuilt_local",
+]
 
 _KINDS = ("points", "whole")
 _FOLLOWER = tuple(part.name for part in fields(Follower))
@@ -44,6 +54,24 @@ def _follower(name: str, tensors: Tensors) -> Follower:
     if not sound or not all(np.isfinite(found[part]).all() for part in ("scales", "ahead", "losses", "shifts")):
         raise ValueError("its intervals do not fit the stream that they followed")
     return Follower(**found)
+
+
+def described_local(local: Local | None, name: str, tensors: Tensors) -> None:
+    """Add the scores of single points under a name; nothing where there are none."""
+    if local is not None:
+        tensors |= {f"{name}.ranks": local.ranks, f"{name}.scores": to_host(local.scores).astype(np.float32)}
+
+
+def rebuilt_local(name: str, tensors: Tensors, place: Place, shape: tuple[int, int]) -> Local | None:
+    """The scores of single points under a name, of so many samples and points; None where a file holds none."""
+    if f"{name}.ranks" not in tensors:
+        return None
+    ranks, scores = tensors[f"{name}.ranks"], tensors[f"{name}.scores"]
+    known = kept_locally(shape[0])
+    sound = np.array_equal(ranks, known) and scores.shape == (len(known), shape[1]) and scores.dtype == np.float32
+    if not sound or np.isnan(scores).any() or not (scores >= 0).all():
+        raise ValueError("its scores of single points do not fit its calibration")
+    return Local(known, place.put(scores.astype(np.float64)))
 
 
 def described_history(history: History | None, name: str, tensors: Tensors) -> dict[str, Any] | None:

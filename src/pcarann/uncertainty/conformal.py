@@ -5,7 +5,7 @@ With ensemble mean μ and standard deviation σ, and true fields u of N calibrat
     scores     sᵢⱼ = |uᵢ(xⱼ) − μᵢ(xⱼ)| / max{σᵢ(xⱼ), ε}
     interval   μ(x) ± q max{σ(x), ε}
 
-where q is the k-th smallest score, and +∞ where k exceeds their number. Three choices of k, three guarantees for
+where q is the k-th smallest score, and +∞ where k exceeds their number. Four choices of k, four guarantees for
 a new sample exchangeable with the calibration samples:
 
     pooled         k = ⌈(NM + 1)(1 − α)⌉ of all scores. The paper's rule. It treats grid points as if they were
@@ -15,6 +15,8 @@ a new sample exchangeable with the calibration samples:
                    share missed). Needs N ≥ 1/α − 1.
     simultaneous   k = ⌈(N + 1)(1 − α)⌉ of the largest score of each sample: with probability at least 1 − α the
                    whole field lies inside. Needs N ≥ 1/α − 1.
+    local          k = ⌈(N + 1)(1 − α)⌉ of the scores at each point, which then has a q of its own: every point is
+                   covered with probability at least 1 − α. Needs N ≥ 1/α − 1.
 
 Outside the training data a possible error δ of the prediction (`extrapolation`) stands beside the spread: the interval
 is μ ± √(q² max{σ, ε}² + δ²), and the score the least q for which it holds u.
@@ -37,10 +39,11 @@ import numpy as np
 
 from pcarann.backend.arrays import Array, place_of, taken, to_host
 from pcarann.uncertainty.adaptive import Followed, Values
+from pcarann.uncertainty.local import Local
 
 __all__ = ["Calibration", "Method", "PartsCalibration", "conformal_rank", "kept_ranks", "nonconformity_scores"]
 
-Method = Literal["sample", "pooled", "simultaneous"]
+Method = Literal["sample", "pooled", "simultaneous", "local"]
 
 # ε relative to the size of the output fields. Paper: ε = 1e-8 outright, which is large or nothing in other units.
 RELATIVE_FLOOR = 1e-8
@@ -64,17 +67,20 @@ class Calibration:
     """ε"""
     followed: Followed | None = field(default=None, kw_only=True)
     """What samples observed since have told; None before the first"""
+    local: Local | None = field(default=None, kw_only=True)
+    """Those of every point by itself; None where they were not kept"""
 
     @classmethod
-    def of(cls, scores: Array, floor: float) -> Calibration:
-        """Keep what quantiles need of (samples, points) scores."""
+    def of(cls, scores: Array, floor: float, *, local: bool = True) -> Calibration:
+        """Keep what quantiles need of (samples, points) scores, `local` ones among them."""
         place = place_of(scores)
         xp = place.xp
         samples, points = (int(n) for n in scores.shape)
         ranks = kept_ranks(samples, points)
         ordered = xp.sort(xp.reshape(scores, (-1,)))
         kept = taken(ordered[:, None], [int(rank) - 1 for rank in ranks])[:, 0]
-        return cls(ranks, kept, points, xp.sort(xp.max(scores, axis=1)), floor)
+        largest = xp.sort(xp.max(scores, axis=1))
+        return cls(ranks, kept, points, largest, floor, local=Local.of(scores) if local else None)
 
     @property
     def n_samples(self) -> int:
@@ -118,16 +124,37 @@ class Calibration:
         return float(self.scores[at]) if at < len(self.ranks) else math.inf
 
     def factor(self, alpha: float, method: Method, values: int) -> Any:
-        """q of each of so many values of a sample: here one for all.
+        """q of each of so many values of a sample: here one for all, unless every point has its own.
 
         The largest score says nothing of points that were not calibrated: on a finer grid it is refused.
         """
+        if method == "local":
+            return self.local_factor(alpha, values)
         if method == "simultaneous" and values > self.points:
             raise ValueError(
                 f"Intervals that hold whole fields were calibrated for {self.points} values, but {values} are "
                 "predicted: calibrate again on this grid."
             )
         return self.quantile(alpha, method)
+
+    def local_factor(self, alpha: float, values: int) -> Array:
+        """q of each of so many values, by the scores of its own point; along a stream it follows the others."""
+        if self.local is None:
+            raise ValueError("The calibration holds no scores of single points: calibrate(X, y) again.")
+        if values != self.points:
+            raise ValueError(
+                f"Intervals of single points were calibrated for {self.points} values, but {values} are predicted: "
+                "calibrate again on this grid."
+            )
+        return self.local.quantile(conformal_rank(alpha, self.n_samples, 1, "local")) * self.change(alpha)
+
+    def change(self, alpha: float) -> Any:
+        """By how much the factor of points has changed along a stream."""
+        return 1.0 if self.followed is None else self._ratio(self.followed, alpha)
+
+    def _ratio(self, followed: Followed, alpha: float) -> float:
+        now, then = self._along(followed, alpha, "sample"), self._quantile(alpha, "sample")
+        return now / then if math.isfinite(now) and 0 < then < math.inf else 1.0
 
     def half_width(self, std: Array, quantile: Any, beyond: Array | None = None) -> Array:
         """q max{σ, ε}; with a possible error δ outside the training data, √(q² max{σ, ε}² + δ²)."""
@@ -161,8 +188,9 @@ class PartsCalibration(Calibration):
         parts = [scores[:, a:b] for a, b in pairwise(ends)]
         gains = tuple(max(_high(part), np.finfo(float).tiny) for part in parts)
         scaled = xp.concat([part / gain for part, gain in zip(parts, gains, strict=True)], axis=1)
-        whole = Calibration.of(scaled, floor)
-        return cls(whole.ranks, whole.scores, whole.points, whole.largest, floor, gains, tuple(sizes))
+        whole = Calibration.of(scaled, floor, local=False)
+        kept = (whole.ranks, whole.scores, whole.points, whole.largest, floor)
+        return cls(*kept, gains, tuple(sizes), local=Local.of(scores))
 
     def observed(self, scores: Array, sized: Values | None = None) -> tuple[Self, Values]:
         """After these scores of a stream, which each output follows by itself; shares missed are means over outputs."""
@@ -176,11 +204,20 @@ class PartsCalibration(Calibration):
 
     def factor(self, alpha: float, method: Method, values: int) -> Any:
         """q of each value, that of all, or along a stream that of its output, times the factor of its output."""
+        if method == "local":
+            return self.local_factor(alpha, values)
         place, gains = place_of(self.scores), np.asarray(self.gains)
         if self.apart and method != "simultaneous":
             gains = gains * [self._along(one, alpha, method) for one in self.apart]
             return place.put(np.repeat(gains, self.sizes))
         return super().factor(alpha, method, values) * place.put(np.repeat(gains, self.sizes))
+
+    def change(self, alpha: float) -> Any:
+        """By how much the factors of each output have changed along a stream."""
+        if not self.apart:
+            return super().change(alpha)
+        found = [self._ratio(one, alpha) for one in self.apart]
+        return place_of(self.scores).put(np.repeat(found, self.sizes))
 
     @property
     def _ends(self) -> list[tuple[int, int]]:
@@ -218,6 +255,7 @@ def conformal_rank(alpha: float, samples: int, points: int, method: Method = "sa
     # α as the decimal number that was written: in binary, 1 − 0.9 is not 0.1 and ⌈10 · 0.1⌉ would be 2.
     level = 1 - Fraction(repr(float(alpha)))
     slots = {"pooled": samples * points + 1, "sample": (samples + 1) * points, "simultaneous": samples + 1}
+    slots["local"] = slots["simultaneous"]
     return math.ceil(slots[method] * level)
 
 

@@ -1,0 +1,110 @@
+import numpy as np
+import pytest
+
+from pcarann import Marching, PCARaNN, Staged, load
+from pcarann.uncertainty.conformal import Calibration, PartsCalibration
+from pcarann.uncertainty.local import Local, kept_locally
+
+
+def scores(samples, points=7, seed=0):
+    sizes = np.geomspace(0.01, 100, points)  # of errors, which the spread does not tell
+    return np.abs(np.random.default_rng(seed).normal(size=(samples, points))) * sizes
+
+
+def test_every_point_is_covered_where_one_factor_covers_them_on_average_alone():
+    missed = {"local": np.zeros(7), "sample": np.zeros(7)}
+    for seed in range(200):
+        known, new = scores(39, seed=2 * seed), scores(20, seed=2 * seed + 1)
+        calibration = Calibration.of(known, 1.0)
+        for method, total in missed.items():
+            total += (new > calibration.factor(0.1, method, 7)).mean(axis=0) / 200
+    assert missed["local"].max() < 0.115  # 0.1, its standard error 0.005
+    assert missed["local"].min() > 0.08
+    assert missed["sample"].max() > 0.5
+
+
+def test_the_factor_is_an_order_statistic_of_the_point_alone():
+    known = scores(19)
+    found = Calibration.of(known, 1.0).factor(0.1, "local", 7)
+    exact = np.sort(known, axis=0)[17]
+    assert (found >= exact).all()
+    assert np.allclose(found, exact, rtol=1e-7)
+
+
+def test_of_many_samples_few_ranks_are_kept_and_the_higher_one_is_taken():
+    known = scores(1000)
+    local = Local.of(known)
+    assert local.scores.shape == (len(kept_locally(1000)), 7) == (48, 7)
+    for rank in (1, 500, 901, 985, 999, 1000):
+        assert (local.quantile(rank) >= np.sort(known, axis=0)[rank - 1]).all()
+    assert np.allclose(local.quantile(986), np.sort(known, axis=0)[985], rtol=1e-7)
+    assert np.isinf(local.quantile(1001)).all()
+
+
+def test_scores_beyond_single_precision_stay_covered():
+    found = Local.of(np.asarray([[1e300], [1e-300], [np.inf]])).quantile(2)
+    assert np.isinf(found).all()
+
+
+def test_a_stream_that_grows_widens_local_factors_too():
+    calibration = Calibration.of(scores(60), 1.0)
+    before = calibration.factor(0.1, "local", 7)
+    after = calibration
+    for seed in range(30):
+        after = after.observed(10 * scores(10, seed=seed + 1))[0]
+    assert (after.factor(0.1, "local", 7) > 4 * before).all()
+    parts = PartsCalibration.of_parts(scores(60), 1.0, (3, 4))
+    assert np.array_equal(parts.factor(0.1, "local", 7), before)
+    for seed in range(30):
+        grown = scores(10, seed=seed + 1) * np.repeat([1, 10], [3, 4])
+        parts = parts.observed(grown)[0]
+    change = parts.factor(0.1, "local", 7) / before
+    assert change[:3].max() < 2
+    assert change[3:].min() > 4
+
+
+def test_another_grid_and_older_files_are_refused():
+    calibration = Calibration.of(scores(20), 1.0)
+    with pytest.raises(ValueError, match="calibrated for 7 values, but 9"):
+        calibration.factor(0.1, "local", 9)
+    with pytest.raises(ValueError, match="calibrate"):
+        Calibration.of(scores(20), 1.0, local=False).factor(0.1, "local", 7)
+
+
+def fields(rng, n=60):
+    a = rng.normal(size=(n, 3))
+    x = np.linspace(0, 1, 12)
+    return a, np.sin(a[:, :1] + x) + a[:, 1:2] * x**2 + 0.1 * a[:, 2:] * rng.normal(size=(n, 12))
+
+
+@pytest.mark.parametrize("kind", ["latent", "stages", "flow", "parts"])
+def test_every_surrogate_has_local_intervals_and_its_file_keeps_them(kind, tmp_path):
+    rng = np.random.default_rng(0)
+    a, u = fields(rng)
+    small = PCARaNN(n_components=3, widths=(10, 6), n_members=3, scales="energy")
+    if kind == "latent":
+        model, X, y = small, a, u
+    elif kind == "stages":
+        model, X, y = Staged(n_stages=1, n_features=6, n_members=2), np.cumsum(u, axis=1), u
+    elif kind == "parts":
+        model, X, y = small, {"a": a}, {"u": u, "t": u[:, :1]}
+    else:
+        wave = np.cos(rng.uniform(0, 6, (60, 1, 1)) + 0.3 * np.arange(6)[:, None] + np.linspace(1, 2, 12))
+        small = PCARaNN(n_components=2, widths=(10, 6), n_members=3, scales="energy")
+        model, X, y = Marching(small, choose=False), wave[:, :2], wave[:, 2:]
+
+    def some(value, rows):
+        return {name: part[rows] for name, part in value.items()} if isinstance(value, dict) else value[rows]
+
+    model.fit(some(X, slice(0, 30)), some(y, slice(0, 30)))
+    model.calibrate(some(X, slice(30, 55)), some(y, slice(30, 55)))
+    new = some(X, slice(55, 60))
+    band = model.predict_interval(new, 0.2, "local")
+    model.save(tmp_path / "model.pcarann")
+    again = load(tmp_path / "model.pcarann").predict_interval(new, 0.2, "local")
+    upper, kept = ((one.upper["u"] if kind == "parts" else one.upper) for one in (band, again))
+    assert np.isfinite(upper).all()
+    assert np.array_equal(upper, kept)
+    if kind == "flow":
+        fewer = model.predict_interval(new, 0.2, "local", steps=2)
+        assert np.allclose(fewer.upper, band.upper[:, :2])
