@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pcarann import PCARaNN
+from pcarann import Marching, PCARaNN
 from pcarann.export.signature import Signature
 
 
@@ -19,7 +19,7 @@ def test_one_array_without_a_name(rng):
     found = Signature.of(model)
     assert [(one.name, one.shape) for one in found.inputs + found.outputs] == [("inputs", (3, 4)), ("outputs", (5,))]
     X = rng.normal(size=(2, 3, 4))
-    assert found.opened({"inputs": X}) is X
+    assert found.opened({"inputs": X})[0] is X
     assert found.by_name(X, ".std") == {"outputs.std": X}
 
 
@@ -29,8 +29,8 @@ def test_parts_keep_their_names_and_an_input_gives_way_to_an_output(rng):
     found = Signature.of(model)
     assert [(one.name, one.shape) for one in found.inputs] == [("k", (6,)), ("u.input", ())]
     assert [one.name for one in found.outputs] == ["u", "v"]
-    opened = found.opened({"k": X["k"], "u.input": X["u"]})
-    assert set(opened) == {"k", "u"}
+    opened, how = found.opened({"k": X["k"], "u.input": X["u"]})
+    assert (set(opened), how) == ({"k", "u"}, {})
     predicted = model.predict(opened)
     assert {name: part.shape for name, part in found.by_name(predicted).items()} == {"u": (12, 5), "v": (12, 4)}
 
@@ -51,3 +51,36 @@ def test_labels_tell_coordinates_and_units(rng):
     (found,) = Signature.of(model).outputs
     assert (found.dims, found.attrs) == (("x",), {"units": "K"})
     assert np.array_equal(found.coords["x"], x)
+
+
+def flow(rng, controls=None):
+    waves = np.cos(rng.uniform(0, 6, (20, 1, 1)) + 0.3 * np.arange(6)[:, None] + np.linspace(0, 6, 8))
+    step = PCARaNN(n_components=2, widths=(6, 4), n_members=2, scales="energy")
+    return Marching(step, step=2, choose=False).fit(waves[:, :3], waves[:, 3:], controls), waves
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_flow_takes_snapshots_and_controls_by_name_and_predicts_so_many_steps(rng):
+    controls = rng.normal(size=(20, 2))
+    model, waves = flow(rng, controls)
+    found = Signature.of(model, steps=4)
+    assert [(one.name, one.shape) for one in found.inputs] == [("inputs", (2, 8)), ("controls", (4, 2))]
+    assert [(one.name, one.shape) for one in found.outputs] == [("outputs", (4, 8))]
+    along = np.repeat(controls[:, None, :], 4, axis=1)
+    X, how = found.opened({"inputs": waves[:, :3], "controls": along})
+    wanted = model.predict(waves[:, :3], steps=4, controls=controls)
+    assert np.array_equal(model.predict(X, **how), wanted)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_flow_without_controls_predicts_its_window_and_refuses_other_shapes(rng):
+    found = Signature.of(flow(rng)[0])
+    assert (found.steps, [one.name for one in found.inputs]) == (3, ["inputs"])
+    for shape in ((20, 1, 8), (20, 2, 9), (20,)):
+        with pytest.raises(ValueError, match=r"inputs has shape .* or more snapshots before"):
+            found.opened({"inputs": np.zeros(shape)})
+
+
+def test_steps_of_what_is_no_flow_are_refused(rng):
+    with pytest.raises(ValueError, match="the model is a PCARaNN"):
+        Signature.of(small(rng.normal(size=(12, 3)), rng.normal(size=(12, 5))), steps=3)

@@ -2,6 +2,9 @@
 
 One array without a name is called `inputs` or `outputs`, parts keep their names. What belongs to an output stands after
 a dot: `u`, `u.std`, `u.lower`, `u.upper`.
+
+Of a flow, `inputs` are the snapshots from which it departs, (times, *grid), and `controls`, where it has some, a row of
+numbers for each step; `outputs` are the snapshots that follow.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import numpy as np
 
 from pcarann.backend.arrays import Array
 from pcarann.containers.parts import Part
+from pcarann.marching.flow import Flow
 
 __all__ = ["Signature", "Tensor"]
 
@@ -37,6 +41,8 @@ class Tensor:
     """Along these, where they are numbers"""
     attrs: Mapping[str, str] = field(default_factory=dict)
     """What else is known, such as its units"""
+    may_be_longer: bool = False
+    """Whether the first axis of a sample may have more entries, of which the last ones count: earlier snapshots"""
 
     @property
     def size(self) -> int:
@@ -50,10 +56,16 @@ class Signature:
 
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
+    steps: int | None = None
+    """Snapshots that a flow predicts; None of other surrogates"""
 
     @classmethod
-    def of(cls, model: Any) -> Signature:
-        """That of a fitted surrogate of fields."""
+    def of(cls, model: Any, steps: int | None = None) -> Signature:
+        """That of a fitted surrogate of fields; of a flow over so many steps, those of its fit unless told."""
+        if hasattr(model, "marched_"):
+            return cls._of_flow(model.asked(steps))
+        if steps is not None:
+            raise ValueError(f"steps are those of a flow, but the model is a {type(model).__name__}.")
         packing, grids = model.fitted_.packing, (_input_grid(model), model.fitted_.output_grid)
         if packing is None:
             columns = tuple(getattr(model.fitted_, "names", ()))
@@ -63,25 +75,45 @@ class Signature:
         inputs = tuple(_tensor(part, _free(part.name or "inputs", taken)) for part in packing.inputs.parts)
         return cls(inputs, outputs)
 
-    def opened(self, arrays: Mapping[str, Array]) -> Any:
-        """Inputs by name as the model takes them, each (samples, *shape), or a refusal by name."""
+    @classmethod
+    def _of_flow(cls, flow: Flow) -> Signature:
+        state = Tensor("inputs", (flow.step, *flow.model.output_grid), may_be_longer=True)
+        acting = [Tensor("controls", (flow.window, flow.n_controls))] if flow.n_controls else []
+        return cls((state, *acting), (Tensor("outputs", flow.output_grid),), flow.window)
+
+    def opened(self, arrays: Mapping[str, Array]) -> tuple[Any, dict[str, Any]]:
+        """Inputs by name, each (samples, *shape), as X and the options that `predict` takes, or a refusal by name.
+
+        X, how = signature.opened(arrays)
+        model.predict(X, **how)
+        """
         wanted = {one.name for one in self.inputs}
-        for names, how in ((wanted - set(arrays), "missing"), (set(arrays) - wanted, "unknown")):
+        for names, why in ((wanted - set(arrays), "missing"), (set(arrays) - wanted, "unknown")):
             if names:
-                raise ValueError(f"The inputs are {', '.join(sorted(wanted))}: {', '.join(sorted(names))} {how}.")
+                raise ValueError(f"The inputs are {', '.join(sorted(wanted))}: {', '.join(sorted(names))} {why}.")
         for one in self.inputs:
-            if tuple(arrays[one.name].shape[1:]) != one.shape:
-                found = tuple(arrays[one.name].shape)
-                raise ValueError(f"{one.name} has shape {found}, expected (samples, *{one.shape}).")
-        if len(self.inputs) == 1 and not self.inputs[0].part:
-            return arrays[self.inputs[0].name]
-        return {one.part: arrays[one.name] for one in self.inputs}
+            _refuse_shape(one, tuple(int(n) for n in arrays[one.name].shape))
+        first = self.inputs[0]
+        if self.steps is not None:
+            acting = {one.name: arrays[one.name] for one in self.inputs[1:]}
+            return arrays[first.name][:, -first.shape[0] :, ...], {"steps": self.steps, **acting}
+        if len(self.inputs) == 1 and not first.part:
+            return arrays[first.name], {}
+        return {one.part: arrays[one.name] for one in self.inputs}, {}
 
     def by_name(self, predicted: Any, suffix: str = "") -> dict[str, Array]:
         """Predicted fields, as a model hands them out for what `opened` gave, by the names of tensors."""
         if len(self.outputs) == 1 and not self.outputs[0].part:
             return {self.outputs[0].name + suffix: predicted}
         return {one.name + suffix: predicted[one.part] for one in self.outputs}
+
+
+def _refuse_shape(tensor: Tensor, found: tuple[int, ...]) -> None:
+    wanted, more = tensor.shape, ""
+    if tensor.may_be_longer:
+        wanted, more = (max((wanted[0], *found[1:2])), *wanted[1:]), ", or more snapshots before"
+    if not found or found[1:] != wanted:
+        raise ValueError(f"{tensor.name} has shape {found}, expected (samples, *{tensor.shape}){more}.")
 
 
 def _input_grid(model: Any) -> tuple[int, ...]:
