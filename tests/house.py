@@ -39,7 +39,7 @@ LAYERS = {
         "loading",
         "pcarann",
     ),
-    "callers": ("export",),
+    "callers": ("export", "serving"),
     "beside": ("problems", "baselines"),
     "benchmark": ("benchmark",),
     "command line": ("cli",),

@@ -1,0 +1,243 @@
+"""What can be asked of a model by the names of tensors, and the answers.
+
+    u, u.std, u.lower, u.upper     prediction, spread, interval (parameters alpha and method)
+    u.jvp                          its change by changes of the inputs, k.tangent of an input k
+    k.vjp                          the gradient of Σ u.cotangent · u by the input k
+    novelty                        p-value of each sample: small where it is unlike the training data
+
+Tangents and cotangents are sent as further inputs; those that are missing are 0. A flow takes `steps` as a parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, get_args
+
+import numpy as np
+
+from pcarann.backend.arrays import to_host
+from pcarann.export.signature import Signature, Tensor
+from pcarann.fitted import Fitted
+from pcarann.serving.heard import hearing, sighted
+from pcarann.serving.limits import Refused
+from pcarann.uncertainty.conformal import Method, check_level
+
+__all__ = ["ALPHA", "Answer", "Catalogue", "Question", "answered"]
+
+Values = np.ndarray[Any, np.dtype[Any]]
+
+ALPHA = 0.05
+"""Intervals are of level 1 − α; another α can be asked for"""
+_OF_FIELDS = ("", ".std", ".lower", ".upper", ".jvp")
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Inputs of some samples, and the outputs that are wanted of them, all checked by name and shape."""
+
+    arrays: Mapping[str, Values]
+    """Inputs, and tangents and cotangents"""
+    wanted: tuple[str, ...]
+    alpha: float = ALPHA
+    method: Method = "sample"
+    steps: int | None = None
+
+    @property
+    def samples(self) -> int:
+        """How many"""
+        return len(next(iter(self.arrays.values())))
+
+    @property
+    def together(self) -> Any:
+        """Equal for questions that can be answered together; None where it must be answered alone."""
+        if self.steps is not None or not all(np.isfinite(one).all() for one in self.arrays.values()):
+            return None
+        shapes = tuple(sorted((name, one.shape[1:]) for name, one in self.arrays.items()))
+        return frozenset(self.wanted), self.alpha, self.method, shapes
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """To one question."""
+
+    arrays: Mapping[str, Values]
+    said: tuple[str, ...] = ()
+    """Warnings of the model"""
+    outside: int = 0
+    """Samples outside the training data"""
+
+
+@dataclass(frozen=True, eq=False)
+class Catalogue:
+    """All that one state of a model can be asked, by name."""
+
+    model: Any
+    signature: Signature
+    calibrated: bool
+    novelty: bool
+    kinds: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """For each output the kind of it, and the tensor that it belongs to"""
+
+    @classmethod
+    def of(cls, model: Any, steps: int | None = None) -> Catalogue:
+        """Of a fitted surrogate; of a flow over so many steps."""
+        signature, fitted = Signature.of(model, steps), model.fitted_
+        calibrated = fitted.calibration is not None and not fitted.stale
+        found = cls(model, signature, calibrated, _has_novelty(model))
+        return replace(found, kinds=found._kinds())
+
+    def _kinds(self) -> dict[str, tuple[str, str]]:
+        suffixes = [one for one in _OF_FIELDS if self.calibrated or one not in (".lower", ".upper")]
+        kinds = {one.name + suffix: (suffix, one.name) for suffix in suffixes for one in self.signature.outputs}
+        kinds |= {f"{one.name}.vjp": (".vjp", one.name) for one in self.movable}
+        return kinds | ({"novelty": ("novelty", "")} if self.novelty and "novelty" not in kinds else {})
+
+    @cached_property
+    def movable(self) -> tuple[Tensor, ...]:
+        """Inputs that have derivatives: all but the controls of a flow."""
+        return self.signature.inputs[:1] if self.signature.steps is not None else self.signature.inputs
+
+    @cached_property
+    def further(self) -> dict[str, Tensor]:
+        """Tangents and cotangents by name."""
+        tangents = {f"{one.name}.tangent": one for one in self.movable}
+        return tangents | {f"{one.name}.cotangent": one for one in self.signature.outputs}
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Of one sample of an output."""
+        kind, tensor = self.kinds[name]
+        if kind == "novelty":
+            return (self.signature.steps,) if self.signature.steps else ()
+        side = self.signature.inputs if kind == ".vjp" else self.signature.outputs
+        return next(one.shape for one in side if one.name == tensor)
+
+    def size(self, names: Iterable[str]) -> int:
+        """Values of these outputs for one sample."""
+        return sum(int(np.prod(self.shape(name), dtype=np.int64)) for name in names)
+
+    def question(self, arrays: Mapping[str, Values], wanted: Sequence[str], parameters: Mapping[str, Any]) -> Question:
+        """A question that was checked, or a refusal."""
+        wanted = tuple(wanted) or tuple(one.name for one in self.signature.outputs)
+        for name in wanted:
+            if name not in self.kinds:
+                raise Refused(400, f"There is no output {name[:100]}{self._why_not(name)}: {', '.join(self.kinds)}.")
+        if len(set(wanted)) < len(wanted):
+            raise Refused(400, "An output was asked for twice.")
+        self._check_arrays(arrays, {self.kinds[name][0] for name in wanted})
+        alpha, method = parameters.get("alpha", ALPHA), parameters.get("method", "sample")
+        if type(alpha) not in (int, float) or method not in get_args(Method):
+            raise Refused(400, f"alpha must be a number, and method one of {', '.join(get_args(Method))}.")
+        try:
+            check_level(alpha, method)
+        except ValueError as error:
+            raise Refused(400, str(error)) from None
+        return Question(arrays, wanted, float(alpha), method, self.signature.steps)
+
+    def _why_not(self, name: str) -> str:
+        if name.endswith((".lower", ".upper")) and not self.calibrated:
+            return ", since the model is not calibrated"
+        return ", since the model cannot compare inputs with its training data" * (name == "novelty")
+
+    def _check_arrays(self, arrays: Mapping[str, Values], kinds: set[str]) -> None:
+        inputs = {name: one for name, one in arrays.items() if name not in self.further}
+        try:
+            self.signature.opened(inputs)
+        except ValueError as error:
+            raise Refused(400, str(error)) from None
+        if len({len(one) for one in arrays.values()}) > 1:
+            found = ", ".join(f"{name} {len(one)}" for name, one in arrays.items())
+            raise Refused(400, f"All inputs must have the same number of samples: {found}.")
+        for name in set(arrays) - set(inputs):
+            tensor, shape = self.further[name], tuple(arrays[name].shape)
+            if shape[1:] != tensor.shape:
+                raise Refused(400, f"{name} has shape {shape}, expected (samples, *{tensor.shape}).")
+        for kind, ending in ((".jvp", ".tangent"), (".vjp", ".cotangent")):
+            sent = any(name.endswith(ending) for name in set(arrays) - set(inputs))
+            if sent != (kind in kinds):
+                names = ", ".join(name for name in self.further if name.endswith(ending))
+                raise Refused(
+                    400,
+                    f"Outputs ending in {kind} are made of inputs ending in {ending} ({names}): "
+                    f"{'none is asked for' if sent else 'none was sent'}.",
+                )
+
+
+def answered(catalogue: Catalogue, questions: Sequence[Question]) -> list[Answer]:
+    """Answer questions that go together in one prediction."""
+    first, model = questions[0], catalogue.model
+    arrays = first.arrays if len(questions) == 1 else _joined(questions)
+    X, how = catalogue.signature.opened({one.name: arrays[one.name] for one in catalogue.signature.inputs})
+    with hearing() as heard:
+        found = _fields(catalogue, first, X, how) | _derivatives(catalogue, first, arrays, X, how)
+        seen = sighted(model, X)
+        if any(catalogue.kinds[name][0] == "novelty" for name in first.wanted):
+            p = model.novelty(X, **how).p_value if seen is None or seen.p is None else seen.p
+            found["novelty"] = to_host(p)
+    ends = np.cumsum([0, *(one.samples for one in questions)])
+    parts = [slice(int(a), int(b)) for a, b in pairwise(ends)]
+    whole = None if seen is None else seen.said(slice(0, int(ends[-1])))
+    answers = []
+    for question, rows in zip(questions, parts, strict=True):
+        own = None if seen is None else seen.said(rows)
+        others = [one for one in heard if one != whole]
+        outside = (question.samples if others else 0) if seen is None else seen.outside(rows)
+        said = ([own] if own else []) + others
+        answers.append(Answer({name: found[name][rows] for name in question.wanted}, tuple(said), outside))
+    return answers
+
+
+def _joined(questions: Sequence[Question]) -> dict[str, Values]:
+    return {name: np.concatenate([one.arrays[name] for one in questions]) for name in questions[0].arrays}
+
+
+def _fields(catalogue: Catalogue, question: Question, X: Any, how: Mapping[str, Any]) -> dict[str, Values]:
+    """Prediction, spread and interval, as far as they are wanted."""
+    kinds = {catalogue.kinds[name][0] for name in question.wanted}
+    model, found = catalogue.model, {}
+    if kinds & {".lower", ".upper"}:
+        band = model.predict_interval(X, question.alpha, question.method, **how)
+        found = {"": band.mean, ".std": band.std, ".lower": band.lower, ".upper": band.upper}
+    elif ".std" in kinds:
+        found = dict(zip(("", ".std"), model.predict(X, return_std=True, **how), strict=True))
+    elif "" in kinds:
+        found = {"": model.predict(X, **how)}
+    by_name: dict[str, Values] = {}
+    for suffix, fields in found.items():
+        by_name |= {name: to_host(one) for name, one in catalogue.signature.by_name(fields, suffix).items()}
+    return by_name
+
+
+def _derivatives(
+    catalogue: Catalogue, question: Question, arrays: Mapping[str, Values], X: Any, how: Mapping[str, Any]
+) -> dict[str, Values]:
+    kinds = {catalogue.kinds[name][0] for name in question.wanted}
+    signature = catalogue.signature
+    found: dict[str, Any] = {}
+    if ".jvp" in kinds:
+        tangents = _container(catalogue.movable, arrays, ".tangent")
+        found |= signature.by_name(catalogue.model.jvp(X, tangents, **how), ".jvp")
+    if ".vjp" in kinds:
+        pulled = catalogue.model.vjp(X, _container(signature.outputs, arrays, ".cotangent"), **how)
+        single = _is_single(catalogue.movable)
+        found |= {f"{one.name}.vjp": pulled if single else pulled[one.part] for one in catalogue.movable}
+    return {name: to_host(one) for name, one in found.items()}
+
+
+def _container(tensors: Sequence[Tensor], arrays: Mapping[str, Values], ending: str) -> Any:
+    """Tensors that were sent, 0 for others, as the model takes them."""
+    samples = len(next(iter(arrays.values())))
+    parts = {one.part: arrays.get(one.name + ending, np.zeros((samples, *one.shape))) for one in tensors}
+    return parts[""] if _is_single(tensors) else parts
+
+
+def _is_single(tensors: Sequence[Tensor]) -> bool:
+    return len(tensors) == 1 and not tensors[0].part
+
+
+def _has_novelty(model: Any) -> bool:
+    fitted = model.fitted_
+    record = fitted if isinstance(fitted, Fitted) else getattr(fitted, "model", None)
+    return isinstance(record, Fitted) and record.novelty_test is not None

@@ -1,0 +1,75 @@
+"""The application that a server runs: routes on one service, behind a guard."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from starlette.routing import BaseRoute, Router
+
+from pcarann.backend.concurrency import cores
+from pcarann.loading import load
+from pcarann.serving.guards import HEALTH, LOCAL, Guard, Rules
+from pcarann.serving.heard import listening
+from pcarann.serving.inference import Inference
+from pcarann.serving.limits import Limits
+from pcarann.serving.service import Service
+from pcarann.serving.shelf import Shelf, named
+
+__all__ = ["Addition", "application"]
+
+logger = logging.getLogger("pcarann.serving")
+
+
+@dataclass(frozen=True)
+class Addition:
+    """Further routes on the same service."""
+
+    routes: Callable[[Service], Sequence[BaseRoute]]
+    open: tuple[str, ...] = ()
+    """Paths that need no token"""
+
+
+def application(
+    models: Iterable[Path],
+    *,
+    limits: Limits | None = None,
+    token: str | None = None,
+    hosts: Collection[str] | None = LOCAL,
+    additions: Sequence[Addition] = (),
+    open_model: Callable[[Path], Any] = load,
+    poll: float = 1.0,
+) -> Guard:
+    """An ASGI application that answers for model files, each by its name.
+
+    It may be called by the names in `hosts`, or by any for None. Files are looked at every `poll` seconds.
+    """
+    limits = limits or Limits()
+    service = Service(Shelf(named(models), open=open_model), limits, workers=cores())
+    routes = [*Inference(service).routes(), *(route for one in additions for route in one.routes(service))]
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Any) -> AsyncIterator[None]:
+        with listening():
+            watching = asyncio.create_task(_watch(service.shelf, poll))
+            yield
+            watching.cancel()
+            service.close()
+
+    rules = Rules(token, hosts, (*HEALTH, *(path for one in additions for path in one.open)))
+    return Guard(Router(routes, lifespan=lifespan), service, rules)
+
+
+async def _watch(shelf: Shelf, poll: float) -> None:
+    """Look at the files now and then, in a thread."""
+    while True:
+        await asyncio.sleep(poll)
+        try:
+            await asyncio.to_thread(shelf.look)
+        except Exception:
+            logger.exception("Model files could not be looked at.")

@@ -1,0 +1,156 @@
+"""What a request passes before anything is done for it, and what becomes of one that fails.
+
+A page on the web can make a browser send requests to a server on the same machine, by its address or by a name that it
+lets point there. So a server that is bound to the machine itself answers only where it was called by such a name, and
+no server answers a page of another origin. A token, where one is set, is compared in constant time.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import logging
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from pcarann.serving.limits import Refused
+from pcarann.serving.service import Service
+
+__all__ = ["HEALTH", "LOCAL", "Guard", "Rules", "as_json"]
+
+logger = logging.getLogger("pcarann.serving")
+
+LOCAL = ("localhost", "127.0.0.1", "::1")
+"""Names of the machine itself"""
+HEALTH = ("/v2/health/live", "/v2/health/ready")
+"""Paths that are open to all, and never refused for want of room"""
+_KINDS = {
+    400: "malformed",
+    401: "unauthorised",
+    403: "forbidden",
+    404: "unknown",
+    405: "method",
+    408: "slow",
+    413: "too_large",
+    415: "encoding",
+    503: "busy",
+    504: "late",
+    500: "failed",
+}
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Who is let in."""
+
+    token: str | None = None
+    hosts: Collection[str] | None = None
+    """Names that the server may be called by; None for any"""
+    open: Collection[str] = HEALTH
+    """Paths that need no token"""
+
+    def check(self, path: str, headers: Mapping[bytes, bytes]) -> None:
+        """Refuse who is not."""
+        host = headers.get(b"host", b"").decode("latin-1").lower()
+        if self.hosts is not None and _name(host) not in self.hosts:
+            raise Refused(403, "The server does not go by the name that stands in Host: see --allow-host.")
+        origin = headers.get(b"origin", b"").decode("latin-1").lower()
+        if origin and urlsplit(origin).netloc != host:
+            raise Refused(403, "Requests of a page from elsewhere are not answered.")
+        if self.token is not None and path not in self.open:
+            scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+            if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self.token.encode()):
+                raise Refused(401, "A bearer token is needed, and it must be right.", {"WWW-Authenticate": "Bearer"})
+
+
+def _name(host: str) -> str:
+    """The name in a Host header, without its port.
+
+    >>> _name("localhost:8000"), _name("[::1]:8000"), _name("::1")
+    ('localhost', '::1', '')
+    """
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def as_json(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A JSON document as an answer."""
+    return Response(json.dumps(document), status, dict(headers or {}), "application/json")
+
+
+class Guard:
+    """An application behind rules and limits, whose failures are JSON: {"error": sentence}."""
+
+    def __init__(self, app: Any, service: Service, rules: Rules):
+        self.app, self.service, self.rules = app, service, rules
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer one request, or begin and end."""
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1003})
+        else:
+            await self._http(scope, receive, send)
+
+    async def _http(self, scope: Any, receive: Any, send: Any) -> None:
+        began, status = time.perf_counter(), 0
+
+        async def counted(message: Any) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        scope["app"] = self  # so that routes raise what they refuse
+        ticket = None
+        try:
+            headers = dict(scope["headers"])
+            self.rules.check(scope["path"], headers)
+            if scope["path"] not in HEALTH and scope["path"] != "/metrics":
+                ticket = scope["pcarann.ticket"] = self.service.admission.enter(self._declared(headers))
+            await self.app(scope, receive, counted)
+        except Exception as error:
+            if status:  # it was being sent
+                logger.exception("An answer was broken off.")
+                raise
+            await _refusal(error)(scope, receive, counted)
+        finally:
+            if ticket is not None:
+                ticket.leave()
+            self._count(scope, status, time.perf_counter() - began)
+
+    def _declared(self, headers: Mapping[bytes, bytes]) -> int:
+        """The size that a body is said to have, 0 where it is not said; or a refusal."""
+        if headers.get(b"content-encoding", b"identity").lower() != b"identity":
+            raise Refused(415, "Bodies that are compressed are not taken: send them as they are.")
+        length = headers.get(b"content-length", b"0")
+        size = int(length) if length.isdigit() and len(length) < 20 else 0
+        self.service.limits.refuse_body(size)
+        return size
+
+    def _count(self, scope: Any, status: int, seconds: float) -> None:
+        counters = self.service.counters
+        route, model = scope.get("pcarann.counted", ("other", ""))
+        counters.requests.add(route, model, str(status))
+        if status >= 400:
+            counters.errors.add(_KINDS.get(status, str(status)))
+        elif route == "infer":
+            counters.seconds.add(seconds, model)
+
+
+def _refusal(error: Exception) -> Response:
+    if isinstance(error, Refused):
+        return as_json({"error": error.why}, error.status, error.headers)
+    if isinstance(error, HTTPException):
+        why = {404: "There is nothing here: see /v2.", 405: "This address takes another method."}
+        return as_json({"error": why.get(error.status_code, error.detail)}, error.status_code, error.headers)
+    logger.error("A request failed.", exc_info=error)
+    return as_json({"error": "The server failed at this request; its log says why."}, 500)

@@ -1,0 +1,100 @@
+"""What a server takes on: how large, how many, how long. What is more is refused in one sentence.
+
+Memory is bounded by what is admitted: so many requests at a time, and so many bytes of bodies and answers together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["Admission", "Limits", "Refused", "Ticket"]
+
+
+class Refused(Exception):
+    """A request that is not answered, with the status and the sentence that say why."""
+
+    def __init__(self, status: int, why: str, headers: Mapping[str, str] | None = None):
+        super().__init__(why)
+        self.status, self.why, self.headers = status, why, dict(headers or {})
+
+
+@dataclass(frozen=True)
+class Limits:
+    """All of them."""
+
+    body: int = 64 << 20
+    """Bytes of one request"""
+    json: int = 16 << 20
+    """Bytes of its JSON, which takes many times its size to read"""
+    answer: int = 256 << 20
+    """Bytes of one answer"""
+    requests: int = 256
+    """At a time, those that wait included"""
+    memory: int = 1 << 30
+    """Bytes of bodies and answers at a time"""
+    connections: int = 1024
+    """At a time, idle ones included"""
+    header: int = 16 << 10
+    """Bytes of a request's head"""
+    seconds: float = 60.0
+    """From the first byte of a request to its answer, and for a reader to take what was sent"""
+    rows: int = 4096
+    """Samples that are predicted together, those of one request or of several"""
+
+    def refuse_body(self, size: int) -> None:
+        """Refuse a body of so many bytes, or more."""
+        if size > self.body:
+            raise Refused(
+                413, f"The body has more than {self.body} bytes, the most that are taken: send fewer samples."
+            )
+
+    def refuse_answer(self, size: int) -> None:
+        """Refuse to make an answer of so many bytes."""
+        if size > self.answer:
+            found = f"The answer would have {size} bytes, more than {self.answer}"
+            raise Refused(413, f"{found}: ask for fewer samples, steps or outputs.")
+
+
+@dataclass
+class Admission:
+    """Who is inside."""
+
+    limits: Limits
+    requests: int = 0
+    memory: int = 0
+
+    def enter(self, size: int) -> Ticket:
+        """Admit a request with a body of so many bytes, or refuse it for now."""
+        if self.requests >= self.limits.requests:
+            raise _busy(f"{self.requests} requests are being answered")
+        ticket = Ticket(self)
+        ticket.take(size)
+        self.requests += 1
+        return ticket
+
+
+@dataclass
+class Ticket:
+    """Of a request that was admitted; handed back when its answer is sent."""
+
+    admission: Admission
+    memory: int = field(default=0)
+
+    def take(self, size: int) -> None:
+        """Hold so many bytes more, or be refused."""
+        inside = self.admission
+        if inside.memory + size > inside.limits.memory:
+            raise _busy(f"Requests of {inside.memory} bytes are being answered")
+        inside.memory += size
+        self.memory += size
+
+    def leave(self) -> None:
+        """Hand back all that was held."""
+        self.admission.memory -= self.memory
+        self.admission.requests -= 1
+        self.memory = 0
+
+
+def _busy(why: str) -> Refused:
+    return Refused(503, f"{why}, the most at a time: try again.", {"Retry-After": "1"})

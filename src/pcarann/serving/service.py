@@ -1,0 +1,118 @@
+"""What all routes of a server share: models, batches, limits and counters; and the one way to ask a model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+
+from pcarann.serving.answers import Answer, Catalogue
+from pcarann.serving.batching import Batcher
+from pcarann.serving.counters import Counters, gauge_text
+from pcarann.serving.limits import Admission, Limits, Refused, Ticket
+from pcarann.serving.shelf import Entry, Shelf
+
+__all__ = ["Service"]
+
+Result = TypeVar("Result")
+Values = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass
+class Service:
+    """One of a server."""
+
+    shelf: Shelf
+    limits: Limits
+    workers: int
+    counters: Counters = field(default_factory=Counters)
+
+    def __post_init__(self) -> None:
+        self.admission = Admission(self.limits)
+        self.batcher = Batcher(self.workers, self.limits.rows, self.counters.batch)
+        self._clerks = ThreadPoolExecutor(2, thread_name_prefix="read")
+        self.shelf.told = self.counters.reloaded
+        self.counters.gauges.append(self._gauges)
+
+    async def ask(
+        self,
+        entry: Entry,
+        arrays: Mapping[str, Values],
+        wanted: Sequence[str] = (),
+        parameters: Mapping[str, Any] | None = None,
+        ticket: Ticket | None = None,
+    ) -> Answer:
+        """The outputs of a model that are wanted by name, for inputs by name; or a refusal.
+
+        Parameters are `alpha`, `method` and, of a flow, `steps`.
+        """
+        parameters = parameters or {}
+        catalogue = _catalogue(entry, parameters.get("steps"))
+        question = catalogue.question(arrays, wanted, parameters)
+        size = 8 * question.samples * catalogue.size(question.wanted)
+        self.limits.refuse_answer(size)
+        if ticket is not None:
+            ticket.take(size)
+        answer = await self._in_time(self.batcher.ask(catalogue, question), parameters.get("timeout"))
+        self.counters.inputs.add(entry.name, by=question.samples)
+        self.counters.outside.add(entry.name, by=answer.outside)
+        self.counters.alarms.add(entry.name, by=int(bool(answer.said)))
+        return answer
+
+    async def aside(self, call: Callable[[], Result], size: int) -> Result:
+        """Do what would keep all others waiting in a thread, where it is of such a size."""
+        if size < 1 << 14:
+            return call()
+        return await asyncio.get_running_loop().run_in_executor(self._clerks, call)
+
+    def close(self) -> None:
+        """Let all threads end, when they are done."""
+        self.batcher.close()
+        self._clerks.shutdown(wait=False, cancel_futures=True)
+
+    async def _in_time(self, answering: Any, microseconds: Any) -> Answer:
+        """The answer within the limit, or within so many microseconds as clients may ask for."""
+        seconds = self.limits.seconds
+        if type(microseconds) is int and microseconds > 0:
+            seconds = min(seconds, microseconds / 1e6)
+        try:
+            async with asyncio.timeout(seconds):
+                found: Answer = await answering
+                return found
+        except TimeoutError:
+            raise Refused(504, f"There was no answer within {seconds:g} s: ask for less, or later.") from None
+        except ValueError as error:  # what the model itself refuses
+            raise Refused(400, " ".join(str(error).split())) from None
+        except MemoryError:
+            raise Refused(413, "There is not enough memory for this answer: ask for less.") from None
+
+    def _gauges(self) -> str:
+        entries = self.shelf.entries
+        versions = {(one.name,): float(one.version) for one in entries}
+        troubled = {(one.name,): float(bool(one.trouble)) for one in entries}
+        return "".join(
+            [
+                gauge_text("pcarann_waiting", "Requests that no worker has taken yet.", {(): self.batcher.waiting}),
+                gauge_text(
+                    "pcarann_requests_in_flight", "Requests that are being answered.", {(): self.admission.requests}
+                ),
+                gauge_text("pcarann_bytes_in_flight", "Their bodies and answers.", {(): self.admission.memory}),
+                gauge_text("pcarann_model_version", "Files that a model was read from.", versions, ("model",)),
+                gauge_text("pcarann_model_stale", "1 where its file cannot be read.", troubled, ("model",)),
+            ]
+        )
+
+
+def _catalogue(entry: Entry, steps: Any) -> Catalogue:
+    if steps is None:
+        return entry.catalogue
+    if type(steps) is not int:
+        raise Refused(400, "steps must be a whole number.")
+    try:
+        return Catalogue.of(entry.model, steps)
+    except ValueError as error:
+        raise Refused(400, str(error)) from None

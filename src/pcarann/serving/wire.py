@@ -1,0 +1,201 @@
+"""Requests and answers of the Open Inference Protocol as bytes: JSON, then the tensors that are sent as they lie in memory.
+
+    {"inputs": [{"name": "inputs", "shape": [1, 3], "datatype": "FP64", "data": [0.1, 0.2, 0.3]}]}
+
+A tensor with `"parameters": {"binary_data_size": n}` has no data in the JSON: its n bytes, little-endian, row after row,
+follow the JSON, whose own length then stands in the header Inference-Header-Content-Length. Nothing of a request is
+executed or unpickled, and what does not fit is refused by name.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pcarann.serving.limits import Refused
+
+__all__ = ["DATATYPES", "Asked", "Request", "read_request", "written"]
+
+Values = np.ndarray[Any, np.dtype[Any]]
+
+DATATYPES = {
+    "FP64": "<f8",
+    "FP32": "<f4",
+    "FP16": "<f2",
+    "INT64": "<i8",
+    "INT32": "<i4",
+    "INT16": "<i2",
+    "INT8": "<i1",
+    "UINT64": "<u8",
+    "UINT32": "<u4",
+    "UINT16": "<u2",
+    "UINT8": "<u1",
+}
+"""Of inputs; outputs are FP64 or FP32"""
+_MOST_TENSORS, _MOST_AXES = 256, 32
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An output that is asked for."""
+
+    name: str
+    binary: bool | None = None
+    """Whether as bytes; None where the request does not say"""
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """What was sent."""
+
+    inputs: Mapping[str, Values]
+    """By name, in float64"""
+    outputs: tuple[Asked, ...] = ()
+    """None: the predicted fields"""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    id: str | None = None
+
+
+def read_request(body: bytes, json_bytes: int | None, most_json: int) -> Request:
+    """The request of a body, of which so many bytes are JSON, all of them for None; or a refusal."""
+    length = len(body) if json_bytes is None else json_bytes
+    if not 0 <= length <= len(body):
+        raise Refused(400, f"Inference-Header-Content-Length is {length}, but the body has {len(body)} bytes.")
+    if length > most_json:
+        raise Refused(413, f"The JSON has {length} bytes, more than {most_json}: send tensors as binary data.")
+    document = _parsed(body[:length])
+    inputs, at = {}, length
+    for one in _objects(document, "inputs", required=True):
+        name = _text(one, "name", "An input")
+        if name in inputs:
+            raise Refused(400, f"The input {name} was sent twice.")
+        inputs[name], at = _tensor(name, one, body, at)
+    if at != len(body):
+        raise Refused(400, f"{len(body) - at} bytes follow the tensors of the body: nothing says what they are.")
+    outputs = tuple(_asked(one) for one in _objects(document, "outputs"))
+    found = document.get("id")
+    if found is not None and not isinstance(found, str):
+        raise Refused(400, "id must be a text.")
+    return Request(inputs, outputs, _object(document, "parameters", "The request"), found)
+
+
+def written(
+    about: Mapping[str, Any], arrays: Mapping[str, Values], binary: Mapping[str, bool], datatype: str
+) -> tuple[bytes, list[memoryview]]:
+    """The JSON of an answer, and the bytes of tensors that follow it."""
+    outputs, follow = [], []
+    for name, array in arrays.items():
+        values = np.ascontiguousarray(array, dtype=DATATYPES[datatype])
+        one: dict[str, Any] = {"name": name, "datatype": datatype, "shape": list(array.shape)}
+        if binary[name]:
+            follow.append(memoryview(values.reshape(-1)).cast("B"))
+            one["parameters"] = {"binary_data_size": values.nbytes}
+        else:
+            one["data"] = _listed(values)
+        outputs.append(one)
+    return json.dumps({**about, "outputs": outputs}, allow_nan=False, separators=(",", ":")).encode(), follow
+
+
+def _listed(values: Values) -> list[Any]:
+    """All values, row after row; JSON has no word for what is no finite number, so that this is null."""
+    flat = values.reshape(-1)
+    if np.isfinite(flat).all():
+        return flat.tolist()
+    return [value if math.isfinite(value) else None for value in flat.tolist()]
+
+
+def _parsed(text: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(text, parse_constant=_no_constant)
+    except RecursionError:
+        raise Refused(400, "The JSON of the request is nested too deeply.") from None
+    except ValueError as error:
+        raise Refused(400, f"The request is not JSON: {error}.") from None
+    if not isinstance(document, dict):
+        raise Refused(400, "The request must be a JSON object.")
+    return document
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _objects(document: Mapping[str, Any], key: str, required: bool = False) -> Sequence[dict[str, Any]]:
+    found = document.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found) or (required and not found):
+        raise Refused(400, f"{key} must be a list of tensors, each a JSON object.")
+    if len(found) > _MOST_TENSORS:
+        raise Refused(400, f"{key} has {len(found)} tensors, more than {_MOST_TENSORS}.")
+    return found
+
+
+def _object(document: Mapping[str, Any], key: str, owner: str) -> dict[str, Any]:
+    found = document.get(key, {})
+    if not isinstance(found, dict):
+        raise Refused(400, f"{owner} has {key} that are not a JSON object.")
+    return found
+
+
+def _text(document: Mapping[str, Any], key: str, owner: str) -> str:
+    found = document.get(key)
+    if not isinstance(found, str):
+        raise Refused(400, f"{owner} has no {key}.")
+    return found
+
+
+def _asked(document: dict[str, Any]) -> Asked:
+    name = _text(document, "name", "An output")
+    binary = _object(document, "parameters", f"The output {name}").get("binary_data")
+    if binary is not None and not isinstance(binary, bool):
+        raise Refused(400, f"binary_data of the output {name} must be true or false.")
+    return Asked(name, binary)
+
+
+def _tensor(name: str, document: dict[str, Any], body: bytes, at: int) -> tuple[Values, int]:
+    """A tensor, and where the next one begins among those that follow the JSON."""
+    datatype, shape = document.get("datatype"), document.get("shape")
+    if not isinstance(datatype, str) or datatype not in DATATYPES:
+        raise Refused(400, f"The datatype of {name} must be one of {', '.join(DATATYPES)}, found {_shown(datatype)}.")
+    if not isinstance(shape, list) or not 0 < len(shape) <= _MOST_AXES or not all(type(n) is int for n in shape):
+        raise Refused(400, f"The shape of {name} must be a list of whole numbers, the number of samples first.")
+    if min(shape) < 1:
+        raise Refused(400, f"The shape of {name} is {shape}: there is nothing in it.")
+    size = _object(document, "parameters", f"The input {name}").get("binary_data_size")
+    if size is None:
+        return _from_json(name, document.get("data"), shape, datatype), at
+    wanted = math.prod(shape) * np.dtype(DATATYPES[datatype]).itemsize
+    if type(size) is not int or size != wanted:
+        raise Refused(400, f"{name} of shape {shape} and datatype {datatype} has {wanted} bytes, found {_shown(size)}.")
+    if at + size > len(body):
+        raise Refused(400, f"The body ends before the {size} bytes of {name}.")
+    values = np.frombuffer(body, DATATYPES[datatype], math.prod(shape), at).reshape(shape)
+    return values.astype(np.float64), at + size
+
+
+def _from_json(name: str, data: Any, shape: list[int], datatype: str) -> Values:
+    """Numbers in a list, or in lists of lists; null is a value that is missing."""
+    if not isinstance(data, list):
+        raise Refused(400, f"{name} has neither data, a list of numbers, nor a binary_data_size.")
+    try:
+        found = np.asarray(data)
+        if found.dtype == object and all(one is None or type(one) in (int, float) for one in found.flat):
+            found = found.astype(np.float64)
+    except (ValueError, OverflowError, RecursionError):
+        raise Refused(400, f"The data of {name} are lists of different lengths, or no numbers.") from None
+    if found.dtype.kind not in "fiu":
+        raise Refused(400, f"The data of {name} must be numbers.")
+    if found.size != math.prod(shape) or (found.ndim > 1 and list(found.shape) != shape):
+        raise Refused(400, f"{name} has the shape {shape}, but its data are of shape {list(found.shape)}.")
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = found.astype(np.float64).reshape(shape)
+        return rounded.astype(np.float32).astype(np.float64) if datatype == "FP32" else rounded
+
+
+def _shown(value: Any) -> str:
+    """As it is said in a refusal, shortened."""
+    return repr(value)[:40]
