@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 
-__all__ = ["Counter", "Counters", "Histogram", "gauge_text"]
+__all__ = ["Counter", "Counters", "Histogram", "Labels", "gauge_text"]
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 SIZES = tuple(float(1 << k) for k in range(0, 15, 1))

@@ -12,7 +12,7 @@ import numpy as np
 
 from pcarann.serving.answers import Answer, Catalogue
 from pcarann.serving.batching import Batcher
-from pcarann.serving.counters import Counters, gauge_text
+from pcarann.serving.counters import Counters, Labels, gauge_text
 from pcarann.serving.limits import Admission, Limits, Refused, Ticket
 from pcarann.serving.shelf import Entry, Shelf
 
@@ -92,14 +92,13 @@ class Service:
 
     def _gauges(self) -> str:
         entries = self.shelf.entries
-        versions = {(one.name,): float(one.version) for one in entries}
-        troubled = {(one.name,): float(bool(one.trouble)) for one in entries}
+        inside: dict[Labels, float] = {(): self.admission.requests}
+        versions: dict[Labels, float] = {(one.name,): one.version for one in entries}
+        troubled: dict[Labels, float] = {(one.name,): bool(one.trouble) for one in entries}
         return "".join(
             [
                 gauge_text("pcarann_waiting", "Requests that no worker has taken yet.", {(): self.batcher.waiting}),
-                gauge_text(
-                    "pcarann_requests_in_flight", "Requests that are being answered.", {(): self.admission.requests}
-                ),
+                gauge_text("pcarann_requests_in_flight", "Requests that are being answered.", inside),
                 gauge_text("pcarann_bytes_in_flight", "Their bodies and answers.", {(): self.admission.memory}),
                 gauge_text("pcarann_model_version", "Files that a model was read from.", versions, ("model",)),
                 gauge_text("pcarann_model_stale", "1 where its file cannot be read.", troubled, ("model",)),

@@ -63,7 +63,10 @@ def named(paths: Iterable[Path]) -> dict[str, Path]:
 
 
 class Shelf:
-    """Models by name. `open` is told a path and gives a model; `told` is called with a name and what came of its file."""
+    """Models by name.
+
+    `open` makes a model of a path; `told` is called with a name, and whether its file, which had changed, could be read.
+    """
 
     def __init__(
         self,

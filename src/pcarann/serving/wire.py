@@ -1,9 +1,9 @@
-"""Requests and answers of the Open Inference Protocol as bytes: JSON, then the tensors that are sent as they lie in memory.
+"""Requests and answers of the Open Inference Protocol as bytes: JSON, and tensors as they lie in memory.
 
     {"inputs": [{"name": "inputs", "shape": [1, 3], "datatype": "FP64", "data": [0.1, 0.2, 0.3]}]}
 
-A tensor with `"parameters": {"binary_data_size": n}` has no data in the JSON: its n bytes, little-endian, row after row,
-follow the JSON, whose own length then stands in the header Inference-Header-Content-Length. Nothing of a request is
+A tensor with `"parameters": {"binary_data_size": n}` has no data in the JSON: its n bytes, little-endian, row after
+row, follow the JSON, whose own length then stands in the header Inference-Header-Content-Length. Nothing of a request is
 executed or unpickled, and what does not fit is refused by name.
 """
 
@@ -93,7 +93,7 @@ def written(
         values = np.ascontiguousarray(array, dtype=DATATYPES[datatype])
         one: dict[str, Any] = {"name": name, "datatype": datatype, "shape": list(array.shape)}
         if binary[name]:
-            follow.append(memoryview(values.reshape(-1)).cast("B"))
+            follow.append(values.reshape(-1).view(np.uint8).data)
             one["parameters"] = {"binary_data_size": values.nbytes}
         else:
             one["data"] = _listed(values)
