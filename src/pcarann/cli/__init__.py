@@ -16,6 +16,7 @@ from pcarann.cli.benchmarks import demo, reproduce
 from pcarann.cli.data import describe, generate
 from pcarann.cli.models import adapt, calibrate, fit
 from pcarann.cli.predictions import evaluate, predict
+from pcarann.cli.serve import serve
 
 __all__ = ["main"]
 
@@ -45,5 +46,5 @@ def main() -> None:
     """
 
 
-for command in (demo, generate, describe, fit, predict, evaluate, calibrate, adapt, reproduce):
+for command in (demo, generate, describe, fit, predict, evaluate, calibrate, adapt, serve, reproduce):
     main.add_command(command)

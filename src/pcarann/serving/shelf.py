@@ -65,7 +65,8 @@ def named(paths: Iterable[Path]) -> dict[str, Path]:
 class Shelf:
     """Models by name.
 
-    `open` makes a model of a path; `told` is called with a name, and whether its file, which had changed, could be read.
+    `open` makes a model of a path. `told` is called with the name of a model whose file has changed, and whether it
+    could be read.
     """
 
     def __init__(

@@ -3,8 +3,8 @@
     {"inputs": [{"name": "inputs", "shape": [1, 3], "datatype": "FP64", "data": [0.1, 0.2, 0.3]}]}
 
 A tensor with `"parameters": {"binary_data_size": n}` has no data in the JSON: its n bytes, little-endian, row after
-row, follow the JSON, whose own length then stands in the header Inference-Header-Content-Length. Nothing of a request is
-executed or unpickled, and what does not fit is refused by name.
+row, follow the JSON, whose own length then stands in the header Inference-Header-Content-Length. Nothing of a
+request is executed or unpickled, and what does not fit is refused by name.
 """
 
 from __future__ import annotations

@@ -1,0 +1,99 @@
+"""The command that lets others call models: serve."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pcarann.cli.options import device_option, duration, load_surrogate
+from pcarann.cli.output import errors
+
+__all__ = ["serve"]
+
+_TOKEN = "PCARANN_TOKEN"
+
+
+@click.command()
+@click.argument("models", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to bind to: this machine alone.")
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    help=f"File with a token that callers have to send as `Authorization: Bearer TOKEN`; or set {_TOKEN}.",
+)
+@click.option("--allow-host", multiple=True, help="Further name that callers know the server by; again for several.")
+@click.option("--max-body", default="64MB", show_default=True, help="Largest request.")
+@click.option("--max-requests", default=256, show_default=True, type=click.IntRange(1), help="At a time.")
+@click.option("--timeout", default="60s", show_default=True, callback=duration, help="Longest time for one request.")
+@click.option("--prepare", help="Keep hidden weights in so much memory, such as 1GB: small calls get faster.")
+@device_option
+def serve(models: tuple[Path, ...], host: str, port: int, **options: Any) -> None:
+    """Let others call MODELS over HTTP, each by the name of its file, by the Open Inference Protocol (KServe, Triton).
+
+    A file that changes is read again while the server runs. Ctrl+C, or SIGTERM, ends it when all that is being asked is
+    answered.
+    """
+    try:
+        from pcarann.serving.app import application
+        from pcarann.serving.guards import LOCAL
+        from pcarann.serving.running import address, bound, run
+    except ImportError as error:
+        raise ImportError(f"serve needs a package that is missing: pip install 'pcarann[serve]' ({error}).") from error
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", force=True)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    limits, token = _limits(options), _token(options["token_file"])
+    local = host in LOCAL
+    named = {name.lower() for name in options["allow_host"]}
+    hosts = {*LOCAL, *named} if local else {host, *named} if named else None
+    app = application(models, limits=limits, token=token, hosts=hosts, open_model=_opened_by(options))
+    if not local and token is None:
+        errors.print(
+            f"[yellow]Warning: {host} may be reached from elsewhere, and nobody is asked for a token: see --token-file."
+            "[/yellow]"
+        )
+    with bound(host, port) as listener:
+        names = ", ".join(path.stem for path in models)
+        run(app, listener, limits, lambda: click.echo(f"Serving {names} at {address(listener)} (stop with Ctrl+C)"))
+
+
+def _limits(options: dict[str, Any]) -> Any:
+    from pcarann.serving.limits import Limits
+    from pcarann.validation import check_memory
+
+    body = check_memory(options["max_body"])
+    whole = Limits()
+    return Limits(
+        body=body,
+        json=min(body, whole.json),
+        memory=max(whole.memory, 4 * body),
+        requests=options["max_requests"],
+        seconds=options["timeout"],
+    )
+
+
+def _token(file: Path | None) -> str | None:
+    """The token of a file, or of the environment; None where there is none."""
+    if file is None:
+        token, source = os.environ.get(_TOKEN), _TOKEN
+        if token is None:
+            return None
+    else:
+        token, source = file.read_text(encoding="utf-8"), str(file)
+    token = token.strip()
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise ValueError(f"{source} must hold one word of letters and digits, the token.")
+    return token
+
+
+def _opened_by(options: dict[str, Any]) -> Any:
+    def opened(path: Path) -> Any:
+        model = load_surrogate(path, options["device"])
+        return model if options["prepare"] is None else model.prepare(options["prepare"])
+
+    return opened

@@ -1,0 +1,97 @@
+"""Connections that are given up: HTTP as uvicorn speaks it, with limits on those who are slow.
+
+A client may send its request byte by byte, or none at all, or never read its answer. Each costs a connection and some
+memory for as long as it likes, unless somebody looks at the clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any, ClassVar
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from pcarann.serving.limits import Limits
+
+__all__ = ["bounded"]
+
+_SPARE = 5.0  # seconds, in which the application itself can say that a request is late
+
+
+def bounded(limits: Limits) -> type[H11Protocol]:
+    """The protocol with these limits."""
+    return type("Bounded", (_Bounded,), {"limits": limits})
+
+
+class _Bounded(H11Protocol):  # type: ignore[misc]
+    limits: ClassVar[Limits]
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        self._reading: asyncio.TimerHandle | None = None
+        self._writing: asyncio.TimerHandle | None = None
+        if len(self.connections) > self.limits.connections:
+            most = f"There are {self.limits.connections} connections, the most at a time: try again."
+            self._say(b"503 Service Unavailable", most, b"retry-after: 1\r\n")
+        else:
+            self._reading = self._later(self._reading)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._reading, self._writing = _stopped(self._reading), _stopped(self._writing)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._follow()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._follow()
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        self._follow()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._writing = self._later(self._writing)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._writing = _stopped(self._writing)
+
+    def send_400_response(self, msg: str) -> None:
+        most = f"The request is not HTTP/1.1, or its head has more than {self.limits.header} bytes."
+        self._say(b"400 Bad Request", most)
+
+    def _say(self, status: bytes, why: str, more: bytes = b"") -> None:
+        """Answer what no application was asked, and close."""
+        body = json.dumps({"error": why}).encode()
+        head = b"HTTP/1.1 %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n%s\r\n"
+        self.transport.write(head % (status, len(body), more) + body)
+        self.transport.close()
+
+    def _follow(self) -> None:
+        """Look at the clock while a request comes in, and after the end of all."""
+        begun = self.conn.their_state is h11.IDLE and bool(self.conn.trailing_data[0])
+        if begun or self.conn.their_state is h11.SEND_BODY or self.transport.is_closing():
+            self._reading = self._later(self._reading)
+        else:
+            self._reading = _stopped(self._reading)
+
+    def _later(self, timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle:
+        """Give the connection up after the limit, counted from the first time that this is said."""
+        return timer or self.loop.call_later(self.limits.seconds + _SPARE, self._given_up)
+
+    def _given_up(self) -> None:
+        transport: Any = self.transport
+        transport.abort()
+
+
+def _stopped(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
+    """No timer any more."""
+    if timer is not None:
+        timer.cancel()
+    return None
