@@ -39,6 +39,7 @@ _KINDS = {
     408: "slow",
     413: "too_large",
     415: "encoding",
+    431: "too_large",
     503: "busy",
     504: "late",
     500: "failed",
@@ -112,6 +113,7 @@ class Guard:
         scope["app"] = self  # so that routes raise what they refuse
         ticket = None
         try:
+            self.service.limits.refuse_head(sum(len(name) + len(value) for name, value in scope["headers"]))
             headers = dict(scope["headers"])
             self.rules.check(scope["path"], headers)
             if scope["path"] not in HEALTH and scope["path"] != "/metrics":

@@ -113,6 +113,9 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
         raise Refused(400, f"There is no parameter {unknown[0][:100]}: {', '.join(_PARAMETERS)}.")
     if parameters.get("datatype", "FP64") not in ("FP64", "FP32"):
         raise Refused(400, "datatype, that of the outputs, must be FP64 or FP32.")
+    timeout = parameters.get("timeout", 1)
+    if type(timeout) is not int or timeout < 1:
+        raise Refused(400, "timeout must be a whole number of microseconds.")
     if type(parameters.get("binary_data_output", False)) is not bool:
         raise Refused(400, "binary_data_output must be true or false.")
 

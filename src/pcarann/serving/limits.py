@@ -49,6 +49,11 @@ class Limits:
                 413, f"The body has more than {self.body} bytes, the most that are taken: send fewer samples."
             )
 
+    def refuse_head(self, size: int) -> None:
+        """Refuse a head whose fields have so many bytes."""
+        if size > self.header:
+            raise Refused(431, f"The head of the request has more than {self.header} bytes, the most that are taken.")
+
     def refuse_answer(self, size: int) -> None:
         """Refuse to make an answer of so many bytes."""
         if size > self.answer:

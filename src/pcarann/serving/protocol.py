@@ -17,7 +17,7 @@ from pcarann.serving.limits import Limits
 
 __all__ = ["bounded"]
 
-_SPARE = 5.0  # seconds, in which the application itself can say that a request is late
+_SPARE = 1.25  # times the limit: before, the application itself can say that a request is late
 
 
 def bounded(limits: Limits) -> type[H11Protocol]:
@@ -83,7 +83,7 @@ class _Bounded(H11Protocol):  # type: ignore[misc]
 
     def _later(self, timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle:
         """Give the connection up after the limit, counted from the first time that this is said."""
-        return timer or self.loop.call_later(self.limits.seconds + _SPARE, self._given_up)
+        return timer or self.loop.call_later(_SPARE * self.limits.seconds, self._given_up)
 
     def _given_up(self) -> None:
         transport: Any = self.transport

@@ -13,7 +13,7 @@ import uvicorn
 from pcarann.serving.limits import Limits
 from pcarann.serving.protocol import bounded
 
-__all__ = ["address", "bound", "run"]
+__all__ = ["address", "bound", "configured", "run"]
 
 _BACKLOG = 1024
 _KEEP_ALIVE = 15  # seconds that a connection may be idle
@@ -36,7 +36,14 @@ def address(listener: socket.socket) -> str:
 
 def run(app: Any, listener: socket.socket, limits: Limits, started: Callable[[], None] = lambda: None) -> None:
     """Serve until SIGINT or SIGTERM, then answer what is in flight, for as long as a request may take."""
-    config = uvicorn.Config(
+    started()
+    with _quiet_signals():
+        uvicorn.Server(configured(app, limits)).run(sockets=[listener])
+
+
+def configured(app: Any, limits: Limits) -> uvicorn.Config:
+    """How uvicorn is to serve an application."""
+    return uvicorn.Config(
         app,
         http=bounded(limits),
         ws="none",
@@ -50,9 +57,6 @@ def run(app: Any, listener: socket.socket, limits: Limits, started: Callable[[],
         timeout_graceful_shutdown=max(1, round(limits.seconds)),
         backlog=_BACKLOG,
     )
-    started()
-    with _quiet_signals():
-        uvicorn.Server(config).run(sockets=[listener])
 
 
 @contextmanager

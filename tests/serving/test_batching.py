@@ -1,0 +1,89 @@
+import asyncio
+
+import numpy as np
+import pytest
+from served import X_fixture, model_fixture  # noqa: F401
+
+from pcarann.serving.answers import Catalogue
+from pcarann.serving.batching import Batcher
+
+
+def together(model, parts, rows=1000, workers=1, wanted=()):
+    """All parts asked at once; the outcomes, and the samples of each prediction."""
+    catalogue, batches = Catalogue.of(model), []
+
+    async def ask():
+        batcher = Batcher(workers, rows, lambda requests, samples, seconds: batches.append((requests, samples)))
+        questions = [catalogue.question({"inputs": part}, wanted, {}) for part in parts]
+        found = await asyncio.gather(*(batcher.ask(catalogue, one) for one in questions), return_exceptions=True)
+        assert batcher.waiting == 0
+        batcher.close()
+        return found
+
+    return asyncio.run(ask()), batches
+
+
+def test_what_comes_while_a_prediction_runs_is_answered_by_the_next_one(model, X):
+    parts = [X[i : i + 1 + i % 3] for i in range(12)]
+    found, batches = together(model, parts)
+    assert batches == [(1, 1), (11, 23)]
+    for answer, part in zip(found, parts, strict=True):
+        np.testing.assert_allclose(answer.arrays["outputs"], model.predict(part), rtol=1e-9, atol=1e-12)
+
+
+def test_batches_have_a_largest_size_but_a_large_question_is_answered(model, X):
+    _, batches = together(model, [X[:1], X[:20], X[:2], X[:2], X[:2], X[:1]], rows=5)
+    assert batches == [(1, 1), (1, 20), (2, 4), (2, 3)]
+
+
+def test_a_question_that_fails_fails_alone(model, X):
+    bad = np.full_like(X[:1], np.nan)
+    found, _ = together(model, [X[:1], bad, X[1:2], bad, X[2:3]])
+    assert [type(one).__name__ for one in found] == ["Answer", "ValueError", "Answer", "ValueError", "Answer"]
+
+
+def test_where_a_batch_fails_each_is_asked_alone(model, X):
+    found, batches = together(model, [X[:1], X[:1], 1e308 * X[1:2], X[2:3]])
+    alone = [together(model, [one])[0][0] for one in (X[:1], X[:1], 1e308 * X[1:2], X[2:3])]
+    assert batches[0] == (1, 1)
+    assert [type(one) for one in found] == [type(one) for one in alone]
+
+
+def test_other_outputs_are_other_batches(model, X):
+    catalogue, batches = Catalogue.of(model), []
+
+    async def ask():
+        batcher = Batcher(1, 100, lambda requests, samples, seconds: batches.append(requests))
+        wanted = ["outputs", "outputs.std", "outputs", "outputs.std", "outputs"]
+        questions = [catalogue.question({"inputs": X[:1]}, [name], {}) for name in wanted]
+        await asyncio.gather(*(batcher.ask(catalogue, one) for one in questions))
+        batcher.close()
+
+    asyncio.run(ask())
+    assert batches == [1, 2, 2]
+
+
+def test_who_has_gone_is_not_answered(model, X):
+    catalogue, batches = Catalogue.of(model), []
+
+    async def ask():
+        batcher = Batcher(1, 100, lambda requests, samples, seconds: batches.append(requests))
+        question = catalogue.question({"inputs": X[:1]}, [], {})
+        first, gone, last = (asyncio.create_task(batcher.ask(catalogue, question)) for _ in range(3))
+        await asyncio.sleep(0)
+        gone.cancel()
+        await asyncio.gather(first, last)
+        with pytest.raises(asyncio.CancelledError):
+            await gone
+        batcher.close()
+
+    asyncio.run(ask())
+    assert batches == [1, 1]
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_several_workers_give_each_its_own(model, X, workers):
+    found, batches = together(model, [X[i : i + 1] for i in range(30)], workers=workers)
+    assert sum(requests for requests, _ in batches) == 30
+    for i, answer in enumerate(found):
+        np.testing.assert_allclose(answer.arrays["outputs"], model.predict(X[i : i + 1]), rtol=1e-9, atol=1e-12)

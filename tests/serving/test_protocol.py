@@ -1,0 +1,103 @@
+import json
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
+
+import httpx
+import numpy as np
+import pytest
+from served import X_fixture, arrays, model_fixture, path_fixture, question, running  # noqa: F401
+
+from pcarann.serving.limits import Limits
+
+INFER = "/v2/models/waves/infer"
+HEAD = b"POST /v2/models/waves/infer HTTP/1.1\r\nHost: localhost\r\n"
+
+
+def connected(url):
+    parts = urlsplit(url)
+    return socket.create_connection((parts.hostname, parts.port), timeout=10)
+
+
+def said(url, *pieces, pause=0.0):
+    """All that comes back until the connection is closed."""
+    with connected(url) as sent:
+        for piece in pieces:
+            sent.sendall(piece)
+            time.sleep(pause)
+        found = b""
+        while piece := sent.recv(1 << 16):
+            found += piece
+    return found
+
+
+def status_and_error(answer):
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return int(head.split()[1]), json.loads(body)["error"]
+
+
+def test_what_is_no_http_is_answered_in_json(path):
+    with running([path]) as url:
+        assert status_and_error(said(url, b"HELLO\r\n\r\n"))[0] == 400
+        endless = [b"GET / HTTP/1.1\r\n", b"x: " + b"a" * 60_000]
+        assert status_and_error(said(url, *endless, pause=0.1))[0] == 400
+
+
+def test_slow_clients_are_left_and_others_are_answered(path, X):
+    with running([path], Limits(seconds=0.4)) as url, ThreadPoolExecutor(4) as pool:
+        silent = pool.submit(said, url)
+        half_a_head = pool.submit(said, url, HEAD)
+        half_a_body = pool.submit(said, url, HEAD + b"Content-Length: 100\r\n\r\n{")
+        assert httpx.post(url + INFER, json=question(X[:1])).status_code == 200
+        assert silent.result() == half_a_head.result() == b""
+        assert status_and_error(half_a_body.result()) == (408, "The request was not whole after 0.4 s.")
+
+
+def test_a_reader_who_takes_nothing_is_left_and_its_memory_comes_back(path, X):
+    body = json.dumps(question(np.tile(X, (500, 1)))).encode()  # an answer of some megabytes
+    with running([path], Limits(seconds=1.0)) as url:
+        with connected(url) as sent:
+            sent.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+            until = time.monotonic() + 20
+            while "pcarann_requests_in_flight 1\n" not in httpx.get(url + "/metrics").text:
+                assert time.monotonic() < until
+            while "pcarann_requests_in_flight 0\n" not in httpx.get(url + "/metrics").text:
+                assert time.monotonic() < until
+                time.sleep(0.05)
+        assert "pcarann_bytes_in_flight 0\n" in httpx.get(url + "/metrics").text
+        assert httpx.post(url + INFER, json=question(X[:1])).status_code == 200
+
+
+def test_a_client_who_dies_leaves_nothing_behind(path, X):
+    body = json.dumps(question(X)).encode()
+    with running([path]) as url:
+        for cut in (10, len(body) // 2, len(body)):
+            with connected(url) as sent:
+                sent.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body[:cut])
+        until = time.monotonic() + 10
+        while "pcarann_requests_in_flight 0\n" not in httpx.get(url + "/metrics").text:
+            assert time.monotonic() < until
+        assert httpx.post(url + INFER, json=question(X[:1])).status_code == 200
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_read(path):
+    with running([path], Limits(body=1000)) as url:
+        found = said(url, HEAD + b"Connection: close\r\nContent-Length: 1000000000\r\n\r\n{")
+        assert status_and_error(found)[0] == 413
+        chunks = b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n" + b"400\r\n" + b" " * 1024 + b"\r\n"
+        assert status_and_error(said(url, HEAD + chunks))[0] == 413
+
+
+def test_connections_beyond_the_most_are_told(path):
+    with running([path], Limits(connections=2)) as url, connected(url), connected(url):
+        time.sleep(0.1)
+        assert status_and_error(said(url))[0] == 503
+
+
+@pytest.mark.parametrize("clients", [16])
+def test_many_at_a_time_get_their_own_rows(path, model, X, clients):
+    with running([path]) as url, httpx.Client(base_url=url) as client, ThreadPoolExecutor(clients) as pool:
+        found = list(pool.map(lambda i: arrays(client.post(INFER, json=question(X[i % 30 : i % 30 + 1]))), range(64)))
+    for i, one in enumerate(found):
+        np.testing.assert_allclose(one["outputs"], model.predict(X[i % 30 : i % 30 + 1]), rtol=1e-9, atol=1e-12)
