@@ -186,6 +186,7 @@ async def _large(url: str, case: str, size: int) -> Record:
                 await writer.drain()
                 sent += len(piece)
         with contextlib.suppress(ConnectionError):
+            writer.write(b"" if name == "told" else b"0\r\n\r\n")
             said = await reader.read(1000)
             found[name] = {"sent": sent, "answer": said.partition(b"\r\n")[0].decode()}
         found.setdefault(name, {"sent": sent, "answer": "closed"})
@@ -257,7 +258,7 @@ def _damaged(case: str, X: Any, count: int) -> list[bytes]:
 
 def _replaced(url: str, case: str, folder: Path, options: Any) -> Record:
     """The file is exchanged for that of another model and back while 16 clients ask."""
-    target, seconds = folder / "served" / f"{case}.pcarann", max(6.0, options.seconds / 2)
+    target, seconds = folder / "served" / f"{case}.pcarann", options.exchange
     asked = {"url": url, "name": case, "inputs": str(folder / f"{case}.npy"), "clients": 16, "seconds": seconds}
     asked["models"] = [str(folder / f"{case}-{k}") for k in (0, 1)]
     command = [sys.executable, str(Path(__file__)), json.dumps(asked)]
@@ -278,6 +279,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="tiny models; the numbers mean nothing")
     parser.add_argument("--cases", nargs="+", choices=("sensors", "burgers"), default=["sensors", "burgers"])
     parser.add_argument("--seconds", type=float, default=60.0, help="of each load")
+    parser.add_argument("--exchange", type=float, default=30.0, help="seconds in which a model is replaced")
     parser.add_argument("-o", "--output", type=Path, default=Path("results/serving.json"))
     return parser.parse_args(arguments)
 

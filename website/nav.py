@@ -17,6 +17,7 @@ NAV: dict[str, dict[str, str]] = {
         "derivatives.md": "Derivatives",
         "tasks.md": "Quantities, inversion, design",
         "stages.md": "Stages that see space",
+        "serving.md": "Serving over HTTP",
         "performance.md": "Performance",
         "migrating.md": "Coming from other libraries",
         "faq.md": "Questions",

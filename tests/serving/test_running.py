@@ -63,7 +63,9 @@ def test_the_command_answers_triton_and_ends_after_what_it_was_asked(served, mod
 
     thread = threading.Thread(target=ask)
     thread.start()
-    time.sleep(0.15)
+    until = time.monotonic() + 20
+    while "pcarann_requests_in_flight 1\n" not in httpx.get(url + "/metrics", headers=headers).text:
+        assert time.monotonic() < until
     process.send_signal(signal.SIGTERM)
     thread.join()
     assert (answers, process.wait(10)) == ([200], 0)
@@ -85,9 +87,11 @@ def test_a_model_replaced_under_load_fails_no_request_and_mixes_no_answer(path, 
         threads = [threading.Thread(target=ask, args=(url,)) for _ in range(4)]
         for thread in threads:
             thread.start()
-        time.sleep(0.3)
-        fitted(3).save(path)
-        time.sleep(0.6)
+        until = time.monotonic() + 30
+        for name in ("old", "new"):
+            while name not in seen and time.monotonic() < until:
+                time.sleep(0.02)
+            fitted(3).save(path)
         stop.set()
         for thread in threads:
             thread.join()

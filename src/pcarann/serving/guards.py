@@ -7,6 +7,8 @@ no server answers a page of another origin. A token, where one is set, is compar
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hmac
 import json
 import logging
@@ -30,6 +32,7 @@ LOCAL = ("localhost", "127.0.0.1", "::1")
 """Names of the machine itself"""
 HEALTH = ("/v2/health/live", "/v2/health/ready")
 """Paths that are open to all, and never refused for want of room"""
+_PAUSE = 1.0  # seconds without a byte, after which a client who was refused waits for the answer
 _KINDS = {
     400: "malformed",
     401: "unauthorised",
@@ -103,12 +106,18 @@ class Guard:
             await self._http(scope, receive, send)
 
     async def _http(self, scope: Any, receive: Any, send: Any) -> None:
-        began, status = time.perf_counter(), 0
+        began, status, whole = time.perf_counter(), 0, False
 
         async def counted(message: Any) -> None:
             nonlocal status
             status = message.get("status", status)
             await send(message)
+
+        async def followed() -> Any:
+            nonlocal whole
+            message = await receive()
+            whole = not message.get("more_body", False)
+            return message
 
         scope["app"] = self  # so that routes raise what they refuse
         ticket = None
@@ -118,11 +127,13 @@ class Guard:
             self.rules.check(scope["path"], headers)
             if scope["path"] not in HEALTH and scope["path"] != "/metrics":
                 ticket = scope["pcarann.ticket"] = self.service.admission.enter(self._declared(headers))
-            await self.app(scope, receive, counted)
+            await self.app(scope, followed, counted)
         except Exception as error:
             if status:  # it was being sent
                 logger.exception("An answer was broken off.")
                 raise
+            if not whole and _closes(scope):
+                await _taken_in(receive, self.service.limits.seconds)
             await _refusal(error)(scope, receive, counted)
         finally:
             if ticket is not None:
@@ -146,6 +157,22 @@ class Guard:
             counters.errors.add(_KINDS.get(status, str(status)))
         elif route == "infer":
             counters.seconds.add(seconds, model)
+
+
+def _closes(scope: Any) -> bool:
+    """Whether the connection ends with the answer, and a body is on its way."""
+    headers = dict(scope["headers"])
+    ends = headers.get(b"connection", b"").lower() == b"close" or scope.get("http_version") == "1.0"
+    return ends and b"expect" not in headers
+
+
+async def _taken_in(receive: Any, seconds: float) -> None:
+    """Let a client finish, and forget what it sends: who is cut off while sending does not get to read why."""
+    until, more = time.monotonic() + seconds, True
+    with contextlib.suppress(TimeoutError):
+        while more and time.monotonic() < until:
+            async with asyncio.timeout(min(_PAUSE, seconds)):
+                more = (await receive()).get("more_body", False)
 
 
 def _refusal(error: Exception) -> Response:
