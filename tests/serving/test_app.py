@@ -5,6 +5,7 @@ from served import X_fixture, arrays, fitted, model_fixture, path_fixture, quest
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
+from threadpoolctl import ThreadpoolController
 
 from pcarann.serving.app import Addition, application
 
@@ -22,6 +23,12 @@ def test_additions_ask_the_same_service(path, model, X):
     with TestClient(application([path], additions=[Addition(routes)]), base_url="http://localhost") as client:
         assert np.array_equal(client.get("/ask").json(), model.predict(X))
         assert client.get("/v2").status_code == 200
+
+
+def test_linear_algebra_stays_on_one_thread_while_it_runs(path):
+    controller = ThreadpoolController().select(user_api="blas")
+    with TestClient(application([path]), base_url="http://localhost"):
+        assert {one["num_threads"] for one in controller.info()} == {1}
 
 
 def test_a_model_is_read_again_while_the_application_runs(path, X):

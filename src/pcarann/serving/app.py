@@ -12,7 +12,8 @@ from typing import Any
 
 from starlette.routing import BaseRoute, Router
 
-from pcarann.backend.concurrency import cores
+from pcarann.backend.arrays import place_of
+from pcarann.backend.concurrency import cores, single_threaded
 from pcarann.loading import load
 from pcarann.serving.guards import HEALTH, LOCAL, Guard, Rules
 from pcarann.serving.heard import listening
@@ -55,7 +56,8 @@ def application(
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Any) -> AsyncIterator[None]:
-        with listening():
+        # Predictions run side by side, one on each core: threads of linear algebra would only wait for each other.
+        with listening(), single_threaded(place_of(None)):
             watching = asyncio.create_task(_watch(service.shelf, poll))
             yield
             watching.cancel()
