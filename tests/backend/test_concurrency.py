@@ -47,3 +47,31 @@ def test_short_calls_stay_in_the_thread_of_the_caller_with_linear_algebra_on_one
     found = list(concurrently(seen, range(3), place=place_of(None), bytes_each=1, seconds_each=seconds))
     assert all(threads == {1} for _, threads in found)
     assert all((ident == threading.get_ident()) == (seconds < 1e-3) for ident, _ in found)
+
+
+def test_the_limit_on_linear_algebra_is_set_by_one_thread_and_lifted_by_another():
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    controller, place = threadpoolctl.ThreadpoolController().select(user_api="blas"), place_of(None)
+
+    def threads():
+        return [one["num_threads"] for one in controller.info()]
+
+    before = threads()
+    with single_threaded(place):  # this thread was the first to set a limit
+        assert set(threads()) <= {1}
+    entered, leave = threading.Event(), threading.Event()
+
+    def inside():
+        with single_threaded(place):
+            entered.set()
+            leave.wait(10)
+
+    first = threading.Thread(target=inside)
+    first.start()
+    entered.wait(10)
+    assert set(threads()) <= {1}
+    with single_threaded(place):
+        leave.set()
+        first.join()
+        assert set(threads()) <= {1}
+    assert threads() == before

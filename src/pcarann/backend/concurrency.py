@@ -96,6 +96,7 @@ class _OneBlasThread:
                     from threadpoolctl import ThreadpoolController
 
                     self._controller = ThreadpoolController()
+                _take_over()
                 self._limit = self._controller.limit(limits=1, user_api="blas")
             self._inside += 1
 
@@ -103,7 +104,16 @@ class _OneBlasThread:
         with self._lock:
             self._inside -= 1
             if not self._inside:
+                _take_over()
                 self._limit.restore_original_limits()
+
+
+def _take_over() -> None:
+    """Let this thread set the limit: newer threadpoolctl leaves it to the thread that was first, and ignores others."""
+    import threadpoolctl
+
+    if hasattr(threadpoolctl.OpenBLASController, "clear_controlling_thread"):
+        threadpoolctl.OpenBLASController.clear_controlling_thread(force=True)
 
 
 _one_blas_thread = _OneBlasThread()
