@@ -1,3 +1,5 @@
+"""The protocol on a running server, through the client that its project publishes."""
+
 import json
 import re
 import threading
@@ -8,35 +10,42 @@ import numpy as np
 import pytest
 
 from conftest import table
-from pcarann import PCARaNN
+from pcarann import Marching, PCARaNN
 
 umbridge = pytest.importorskip("umbridge")
 requests = pytest.importorskip("requests")
 uvicorn = pytest.importorskip("uvicorn")
-from starlette.applications import Starlette  # noqa: E402
+from pcarann.serving.app import application  # noqa: E402
+from pcarann.serving.limits import Limits, Refused  # noqa: E402
+from pcarann.serving.umbridge import UMBRIDGE, Unsupported, as_protocol_error  # noqa: E402
 
-from pcarann.serving.umbridge import umbridge_routes  # noqa: E402
+
+def small(n_components=3):
+    return PCARaNN(n_components=n_components, widths=(12, 8), n_members=2, scales="energy")
 
 
 @pytest.fixture(scope="module")
 def models():
     rng = np.random.default_rng(1)
-    fields = PCARaNN(n_components=4, widths=(12, 8), n_members=2, scales="energy")
     X = {"k": rng.normal(size=(60, 2, 3)), "f": rng.normal(size=60)}
-    fields.fit(X, {"u": np.tanh(X["k"] + X["f"][:, None, None]), "v": X["k"][:, 0, :] ** 2})
+    v = X["k"] ** 2
+    v[:, 1, 0] = np.nan
+    fields = small(4).fit(X, {"u": np.tanh(X["k"] + X["f"][:, None, None]), "v": v})
     p, u = table(80)
-    numbers = PCARaNN(n_components=3, widths=(12, 8), n_members=2, scales="energy").fit(p[:60], u[:60])
-    return {"numbers": numbers.calibrate(p[60:], u[60:]), "fields": fields}
+    numbers = small().fit(p[:60], u[:60]).calibrate(p[60:], u[60:])
+    waves = np.cos(rng.uniform(0, 6, (20, 1, 1)) + 0.3 * np.arange(6)[:, None] + np.linspace(0, 6, 8))
+    flow = Marching(small(2), choose=False).fit(waves[:, :1], waves[:, 1:], rng.normal(size=(20, 2)))
+    return {"numbers": numbers, "fields": fields, "flow": flow}
 
 
 @contextmanager
 def running(app):
     """The address of a server with this app."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off"))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="on"))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        while not server.started:
+        while not server.started and thread.is_alive():
             time.sleep(0.01)
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
@@ -45,15 +54,23 @@ def running(app):
 
 
 @pytest.fixture(scope="module")
-def url(models):
-    with running(Starlette(routes=umbridge_routes(lambda: list(models), models.__getitem__))) as address:
+def paths(models, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    for name, model in models.items():
+        model.save(folder / f"{name}.pcarann")
+    return [folder / f"{name}.pcarann" for name in models]
+
+
+@pytest.fixture(scope="module")
+def url(paths):
+    with running(application(paths, additions=[UMBRIDGE])) as address:
         yield address
 
 
 def test_the_client_finds_models_and_what_they_do(url):
-    assert umbridge.supported_models(url) == ["numbers", "fields"]
+    assert umbridge.supported_models(url) == ["numbers", "fields", "flow"]
     model = umbridge.HTTPModel(url, "fields")
-    assert (model.get_input_sizes(), model.get_output_sizes()) == ([6, 1], [6, 3])
+    assert (model.get_input_sizes(), model.get_output_sizes()) == ([6, 1], [6, 5])
     supported = model.supports_evaluate(), model.supports_gradient(), model.supports_apply_jacobian()
     assert supported == (True, True, True)
     assert not model.supports_apply_hessian()
@@ -63,7 +80,7 @@ def test_values_are_those_of_predict_to_the_last_bit(url, models):
     k, f = np.random.default_rng(3).normal(size=(2, 3)), 0.25
     found = umbridge.HTTPModel(url, "fields")([k.reshape(-1).tolist(), [f]])
     expected = models["fields"].predict({"k": k[None], "f": np.array([f])})
-    assert found == [expected["u"].reshape(-1).tolist(), expected["v"].reshape(-1).tolist()]
+    assert found == [expected["u"].reshape(-1).tolist(), expected["v"].reshape(-1)[[0, 1, 2, 4, 5]].tolist()]
 
 
 def test_spread_and_intervals_by_config(url, models):
@@ -72,11 +89,11 @@ def test_spread_and_intervals_by_config(url, models):
     assert model(p.tolist(), {"output": "upper", "alpha": 0.2}) == band.upper.tolist()
     assert model(p.tolist(), {"output": "lower", "alpha": 0.2}) == band.lower.tolist()
     assert model(p.tolist(), {"output": "std"}) == models["numbers"].predict(p, return_std=True)[1].tolist()
-    with pytest.raises(Exception, match="UnsupportedFeature: Gradient is not supported for std"):
+    with pytest.raises(Exception, match="UnsupportedFeature: std has no derivatives"):
         model.gradient(0, 0, p.tolist(), [0.0] * 12, {"output": "std"})
 
 
-@pytest.mark.parametrize(("o", "i"), [(0, 0), (1, 0), (0, 1)])
+@pytest.mark.parametrize(("o", "i"), [(0, 0), (1, 0), (0, 1), (1, 1)])
 def test_derivatives_agree_with_differences_of_evaluations(url, o, i):
     model, rng = umbridge.HTTPModel(url, "fields"), np.random.default_rng(4)
     x = [rng.normal(size=6).tolist(), [0.25]]
@@ -90,11 +107,58 @@ def test_derivatives_agree_with_differences_of_evaluations(url, o, i):
     assert np.dot(model.gradient(o, i, x, s.tolist()), v) == pytest.approx(np.dot(s, change), rel=1e-10)
 
 
+def test_a_flow_goes_so_many_steps_under_its_controls(url, models):
+    model, start, acting = umbridge.HTTPModel(url, "flow"), np.cos(np.linspace(0, 6, 8)), np.zeros((3, 2))
+    steps = {"steps": 3}
+    assert (model.get_input_sizes(), model.get_output_sizes()) == ([8, 10], [40])
+    assert (model.get_input_sizes(steps), model.get_output_sizes(steps)) == ([8, 6], [24])
+    x = [start.tolist(), acting.reshape(-1).tolist()]
+    expected = models["flow"].predict(start[None, None], steps=3, controls=acting[None])
+    assert model(x, steps) == [expected.reshape(-1).tolist()]
+    change = model.apply_jacobian(0, 0, x, x[0], steps)
+    assert change == pytest.approx(
+        models["flow"].jvp(start[None, None], start[None, None], steps=3, controls=acting[None]).reshape(-1)
+    )
+    with pytest.raises(Exception, match="UnsupportedFeature: There are no derivatives by controls"):
+        model.gradient(0, 1, x, [0.0] * 24, steps)
+
+
+def test_rules_and_limits_of_the_server_hold_and_are_worded_as_the_protocol_does(paths):
+    app = application(paths[:1], additions=[UMBRIDGE], token="secret", limits=Limits(json=2000))
+    with running(app) as url:
+        found = requests.get(f"{url}/Info", timeout=10)
+        assert (found.status_code, found.json()["error"]["type"]) == (401, "InvalidInput")
+        bearer = {"Authorization": "Bearer secret"}
+        assert requests.get(f"{url}/Info", headers=bearer, timeout=10).json()["models"] == ["numbers"]
+        large = json.dumps({"name": "numbers", "input": [[0.1] * 1000]})
+        found = requests.post(f"{url}/Evaluate", data=large, headers=bearer, timeout=10)
+        assert found.status_code == 413
+        assert "more than 2000" in found.json()["error"]["message"]
+        assert 'route="infer"' not in requests.get(f"{url}/metrics", headers=bearer, timeout=10).text
+        requests.post(f"{url}/Evaluate", json=GOOD, headers=bearer, timeout=10)
+        counted = requests.get(f"{url}/metrics", headers=bearer, timeout=10).text
+        assert 'route="infer",model="numbers",status="200"' in counted
+
+
+def test_refusals_have_the_types_of_the_protocol():
+    said = {
+        why: as_protocol_error(one)
+        for why, one in {
+            "UnsupportedFeature": Unsupported("no"),
+            "ModelNotFound": Refused(404, "no"),
+            "InvalidOutput": Refused(500, "no"),
+            "InvalidInput": Refused(413, "no"),
+        }.items()
+    }
+    assert {why: json.loads(one.body)["error"]["type"] for why, one in said.items()} == {why: why for why in said}
+    assert [one.status_code for one in said.values()] == [400, 400, 500, 413]
+
+
 GOOD = {"name": "numbers", "input": [[0.1, 0.2, 0.3]], "config": {}}
 AT = {"outWrt": 0, "inWrt": 0, "sens": [0.0] * 12, "vec": [0.0] * 3}
 REFUSED = {
-    "no such model": ("Evaluate", {"name": "other"}, "ModelNotFound", "no model 'other'; there are: numbers, fields"),
-    "no name": ("InputSizes", {}, "ModelNotFound", "no model 'None'"),
+    "no such model": ("Evaluate", {"name": "other"}, "ModelNotFound", "no model other: numbers, fields, flow"),
+    "no name": ("InputSizes", {}, "ModelNotFound", "no model None"),
     "a longer vector": ("Evaluate", {**GOOD, "input": [[0.0] * 4]}, "InvalidInput", "3 numbers, found 4"),
     "one vector more": ("Evaluate", {**GOOD, "input": [[0.0] * 3] * 2}, "InvalidInput", "1 vectors, found 2"),
     "no vectors": ("Evaluate", {"name": "numbers"}, "InvalidInput", "found none"),
@@ -103,17 +167,35 @@ REFUSED = {
     "a number of 400 digits": ("Evaluate", {**GOOD, "input": [[10**400, 2, 3]]}, "InvalidInput", "too large"),
     "NaN": ("Evaluate", {**GOOD, "input": [[float("nan"), 2, 3]]}, "InvalidInput", "NaN or infinity"),
     "config that is a list": ("Evaluate", {**GOOD, "config": [1]}, "InvalidInput", "must be an object, found list"),
-    "unknown config": ("Evaluate", {**GOOD, "config": {"level": 1}}, "InvalidInput", "level unknown"),
-    "unknown output": ("Evaluate", {**GOOD, "config": {"output": "mode"}}, "InvalidInput", "found 'mode'"),
+    "unknown config": ("Evaluate", {**GOOD, "config": {"level": 1}}, "InvalidInput", "no entry level: output, alpha"),
+    "unknown output": ("Evaluate", {**GOOD, "config": {"output": "mode"}}, "InvalidInput", "found mode"),
     "an alpha of no use": ("Evaluate", {**GOOD, "config": {"alpha": 0.1}}, "InvalidInput", "the output is mean"),
-    "alpha in words": ("Evaluate", {**GOOD, "config": {"output": "lower", "alpha": "a"}}, "InvalidInput", "found 'a'"),
+    "alpha in words": (
+        "Evaluate",
+        {**GOOD, "config": {"output": "lower", "alpha": "a"}},
+        "InvalidInput",
+        "alpha must be a number",
+    ),
     "alpha of 2": ("Evaluate", {**GOOD, "config": {"output": "lower", "alpha": 2}}, "InvalidInput", "alpha"),
     "no such output": ("Gradient", {**GOOD, **AT, "outWrt": 1}, "InvalidInput", "outWrt .* 0 to 0, found 1"),
     "no such input": ("ApplyJacobian", {**GOOD, **AT, "inWrt": -1}, "InvalidInput", "inWrt .* 0 to 0, found -1"),
     "a short sens": ("Gradient", {**GOOD, **AT, "sens": [1.0]}, "InvalidInput", "sens must have 12 numbers, found 1"),
     "a long vec": ("ApplyJacobian", {**GOOD, **AT, "vec": [1.0] * 4}, "InvalidInput", "vec must have 3 numbers"),
     "second derivatives": ("ApplyHessian", GOOD, "UnsupportedFeature", "ApplyHessian is not supported"),
-    "a list": ("Evaluate", [], "InvalidInput", "must be an object, found list"),
+    "a list": ("Evaluate", [], "InvalidInput", "must be a JSON object"),
+    "steps of what does not march": (
+        "OutputSizes",
+        {**GOOD, "config": {"steps": 3}},
+        "InvalidInput",
+        "steps are those of a flow",
+    ),
+    "steps in words": ("OutputSizes", {"name": "flow", "config": {"steps": "3"}}, "InvalidInput", "whole number"),
+    "intervals without calibration": (
+        "Evaluate",
+        {"name": "fields", "input": [[0] * 6, [0]], "config": {"output": "lower"}},
+        "InvalidInput",
+        "not calibrated",
+    ),
 }
 
 

@@ -31,6 +31,7 @@ _TOKEN = "PCARANN_TOKEN"
 @click.option("--max-requests", default=256, show_default=True, type=click.IntRange(1), help="At a time.")
 @click.option("--timeout", default="60s", show_default=True, callback=duration, help="Longest time for one request.")
 @click.option("--prepare", help="Keep hidden weights in so much memory, such as 1GB: small calls get faster.")
+@click.option("--umbridge", is_flag=True, help="Speak UM-Bridge too, for tools of uncertainty quantification.")
 @device_option
 def serve(models: tuple[Path, ...], host: str, port: int, **options: Any) -> None:
     """Let others call MODELS over HTTP, each by the name of its file, by the Open Inference Protocol (KServe, Triton).
@@ -42,6 +43,7 @@ def serve(models: tuple[Path, ...], host: str, port: int, **options: Any) -> Non
         from pcarann.serving.app import application
         from pcarann.serving.guards import LOCAL
         from pcarann.serving.running import address, bound, run
+        from pcarann.serving.umbridge import UMBRIDGE
     except ImportError as error:
         raise ImportError(f"serve needs a package that is missing: pip install 'pcarann[serve]' ({error}).") from error
 
@@ -51,7 +53,8 @@ def serve(models: tuple[Path, ...], host: str, port: int, **options: Any) -> Non
     local = host in LOCAL
     named = {name.lower() for name in options["allow_host"]}
     hosts = {*LOCAL, *named} if local else {host, *named} if named else None
-    app = application(models, limits=limits, token=token, hosts=hosts, open_model=_opened_by(options))
+    more, opened = [UMBRIDGE] if options["umbridge"] else [], _opened_by(options)
+    app = application(models, limits=limits, token=token, hosts=hosts, additions=more, open_model=opened)
     if not local and token is None:
         errors.print(
             f"[yellow]Warning: {host} may be reached from elsewhere, and nobody is asked for a token: see --token-file."

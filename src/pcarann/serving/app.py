@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Router
 from pcarann.backend.arrays import place_of
 from pcarann.backend.concurrency import cores, single_threaded
 from pcarann.loading import load
-from pcarann.serving.guards import HEALTH, LOCAL, Guard, Rules
+from pcarann.serving.guards import HEALTH, LOCAL, Guard, Rules, Wording
 from pcarann.serving.heard import listening
 from pcarann.serving.inference import Inference
 from pcarann.serving.limits import Limits
@@ -34,6 +34,8 @@ class Addition:
     routes: Callable[[Service], Sequence[BaseRoute]]
     open: tuple[str, ...] = ()
     """Paths that need no token"""
+    worded: Mapping[str, Wording] = field(default_factory=dict)
+    """How refusals are said at some paths"""
 
 
 def application(
@@ -64,7 +66,8 @@ def application(
             service.close()
 
     rules = Rules(token, hosts, (*HEALTH, *(path for one in additions for path in one.open)))
-    return Guard(Router(routes, lifespan=lifespan), service, rules)
+    worded = {path: wording for one in additions for path, wording in one.worded.items()}
+    return Guard(Router(routes, lifespan=lifespan), service, rules, worded)
 
 
 async def _watch(shelf: Shelf, poll: float) -> None:

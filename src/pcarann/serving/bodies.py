@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from pcarann.serving.limits import Limits, Refused, Ticket
 
-__all__ = ["Pieces", "body_of", "json_of"]
+__all__ = ["Pieces", "body_of", "json_of", "parsed"]
 
 logger = logging.getLogger("pcarann.serving")
 
@@ -50,7 +50,11 @@ async def body_of(request: Request, limits: Limits) -> bytes:
 
 async def json_of(request: Request, limits: Limits) -> dict[str, Any]:
     """The JSON object that was sent, or a refusal."""
-    body = await body_of(request, limits)
+    return parsed(await body_of(request, limits), limits)
+
+
+def parsed(body: bytes, limits: Limits) -> dict[str, Any]:
+    """The JSON object in a body, or a refusal."""
     if len(body) > limits.json:
         raise Refused(413, f"The JSON has {len(body)} bytes, more than {limits.json}.")
     try:

@@ -13,7 +13,7 @@ import hmac
 import json
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,9 +24,12 @@ from starlette.responses import Response
 from pcarann.serving.limits import Refused
 from pcarann.serving.service import Service
 
-__all__ = ["HEALTH", "LOCAL", "Guard", "Rules", "as_json"]
+__all__ = ["HEALTH", "LOCAL", "Guard", "Rules", "Wording", "as_error", "as_json"]
 
 logger = logging.getLogger("pcarann.serving")
+
+Wording = Callable[[Refused], Response]
+"""How a refusal is said"""
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
 """Names of the machine itself"""
@@ -90,11 +93,16 @@ def as_json(document: Any, status: int = 200, headers: Mapping[str, str] | None 
     return Response(json.dumps(document), status, dict(headers or {}), "application/json")
 
 
-class Guard:
-    """An application behind rules and limits, whose failures are JSON: {"error": sentence}."""
+def as_error(refused: Refused) -> Response:
+    """A refusal as JSON: {"error": sentence}."""
+    return as_json({"error": refused.why}, refused.status, refused.headers)
 
-    def __init__(self, app: Any, service: Service, rules: Rules):
-        self.app, self.service, self.rules = app, service, rules
+
+class Guard:
+    """An application behind rules and limits, whose failures are JSON, at some paths worded in another way."""
+
+    def __init__(self, app: Any, service: Service, rules: Rules, worded: Mapping[str, Wording] | None = None):
+        self.app, self.service, self.rules, self.worded = app, service, rules, worded or {}
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request, or begin and end."""
@@ -134,7 +142,7 @@ class Guard:
                 raise
             if not whole and _closes(scope):
                 await _taken_in(receive, self.service.limits.seconds)
-            await _refusal(error)(scope, receive, counted)
+            await self.worded.get(scope["path"], as_error)(_refused(error))(scope, receive, counted)
         finally:
             if ticket is not None:
                 ticket.leave()
@@ -175,11 +183,11 @@ async def _taken_in(receive: Any, seconds: float) -> None:
                 more = (await receive()).get("more_body", False)
 
 
-def _refusal(error: Exception) -> Response:
+def _refused(error: Exception) -> Refused:
     if isinstance(error, Refused):
-        return as_json({"error": error.why}, error.status, error.headers)
+        return error
     if isinstance(error, HTTPException):
         why = {404: "There is nothing here: see /v2.", 405: "This address takes another method."}
-        return as_json({"error": why.get(error.status_code, error.detail)}, error.status_code, error.headers)
+        return Refused(error.status_code, why.get(error.status_code, error.detail), error.headers)
     logger.error("A request failed.", exc_info=error)
-    return as_json({"error": "The server failed at this request; its log says why."}, 500)
+    return Refused(500, "The server failed at this request; its log says why.")

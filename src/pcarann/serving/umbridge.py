@@ -6,202 +6,239 @@
 
 How a model is such a map stands in `pcarann.serving.vectors`. The outputs are the mean; with {"output": "std"} as
 `config` they are its standard deviation, with {"output": "lower", "alpha": 0.1} or "upper" the ends of intervals of
-level 1 − alpha, all without derivatives. Second derivatives are answered by the error of the protocol that says so.
+level 1 − alpha, by a `method`, all without derivatives. A flow takes `steps`. Second derivatives there are none.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
 
-from pcarann.serving.vectors import VectorMap, VectorSide
+from pcarann.serving.app import Addition
+from pcarann.serving.bodies import Pieces, body_of, parsed
+from pcarann.serving.guards import as_json
+from pcarann.serving.limits import Refused
+from pcarann.serving.service import Service
+from pcarann.serving.shelf import Entry
+from pcarann.serving.vectors import Values, Vector, VectorMap
 
-__all__ = ["PROTOCOL_VERSION", "Refusal", "answer", "umbridge_routes"]
+__all__ = ["UMBRIDGE", "Bridge", "Unsupported", "as_protocol_error"]
 
-PROTOCOL_VERSION = 1.0
+_VERSION = 1.0
 _SUPPORT = {"Evaluate": True, "Gradient": True, "ApplyJacobian": True, "ApplyHessian": False}
-_OUTPUTS = ("mean", "std", "lower", "upper")
-
-Values = np.ndarray[Any, np.dtype[Any]]
-Answer = dict[str, Any]
-Lookup = Callable[[str], Any]
-"""The model of a name as it is now; a KeyError where there is none"""
-Run = Callable[..., Awaitable[Answer]]
-"""How a server does work that takes time: `await run(function, *arguments)`"""
+_SUFFIXES = {"mean": "", "std": ".std", "lower": ".lower", "upper": ".upper"}
+_OF_INTERVALS = ("alpha", "method")
+_CONFIG = ("output", *_OF_INTERVALS, "steps")
+_KINDS = {404: "ModelNotFound", 500: "InvalidOutput"}
 
 
-class Refusal(ValueError):
-    """An error of the protocol."""
+class Unsupported(Refused):
+    """What a model cannot do."""
 
-    def __init__(self, kind: str, message: str, status: int = 400):
-        super().__init__(message)
-        self.kind, self.status = kind, status
-
-    @property
-    def body(self) -> Answer:
-        """What is sent"""
-        return {"error": {"type": self.kind, "message": str(self)}}
+    def __init__(self, why: str):
+        super().__init__(400, why)
 
 
-def umbridge_routes(names: Callable[[], Sequence[str]], model: Lookup, run: Run = run_in_threadpool) -> list[Route]:
-    """All routes of the protocol, over models by name."""
-
-    async def info(request: Request) -> Response:
-        return JSONResponse({"protocolVersion": PROTOCOL_VERSION, "models": list(names())})
-
-    def route(what: str) -> Route:
-        async def endpoint(request: Request) -> Response:
-            try:
-                asked = _document(await request.body())
-                return JSONResponse(await run(answer, what, _found(asked.get("name"), names, model), asked))
-            except Refusal as refused:
-                return JSONResponse(refused.body, refused.status)
-
-        return Route(f"/{what}", endpoint, methods=["POST"])
-
-    return [Route("/Info", info, methods=["GET", "POST"]), *map(route, _ANSWERS)]
+def as_protocol_error(refused: Refused) -> Response:
+    """A refusal as the protocol words it."""
+    kind = "UnsupportedFeature" if isinstance(refused, Unsupported) else _KINDS.get(refused.status, "InvalidInput")
+    status = 400 if refused.status == 404 else refused.status
+    return as_json({"error": {"type": kind, "message": refused.why}}, status, refused.headers)
 
 
-def answer(what: str, model: Any, asked: Mapping[str, Any]) -> Answer:
-    """The answer of a model to a request of this kind, such as "Evaluate"; or a Refusal."""
-    config = asked.get("config") or {}
-    if not isinstance(config, Mapping):
-        raise Refusal("InvalidInput", f"config must be an object, found {type(config).__name__}.")
+@dataclass(frozen=True, eq=False)
+class _Call:
+    """A question to a model, in the words of its tensors."""
+
+    entry: Entry
+    vectors: VectorMap
+    parameters: Mapping[str, Any]
+    suffix: str
+    """Of the tensors that are wanted"""
+    arrays: Mapping[str, Values] = field(default_factory=dict)
+    wanted: tuple[Vector, ...] = ()
+    alone: bool = False
+    """Whether one vector is sent, in place of a list of them"""
+
+
+Read = Callable[[Mapping[str, Any]], _Call]
+
+
+class Bridge:
+    """The protocol on a service."""
+
+    def __init__(self, service: Service):
+        self.service = service
+
+    def routes(self) -> list[BaseRoute]:
+        """All of them."""
+        posted: dict[str, Any] = {
+            "/ModelInfo": self.model_info,
+            "/InputSizes": self.input_sizes,
+            "/OutputSizes": self.output_sizes,
+            "/Evaluate": self.evaluate,
+            "/Gradient": self.gradient,
+            "/ApplyJacobian": self.apply_jacobian,
+            "/ApplyHessian": self.apply_hessian,
+        }
+        both = Route("/Info", self.info, methods=["GET", "POST"])
+        return [both, *(Route(path, endpoint, methods=["POST"]) for path, endpoint in posted.items())]
+
+    async def info(self, request: Request) -> Response:
+        """Names of all models."""
+        request.scope["pcarann.counted"] = ("metadata", "")
+        return as_json({"protocolVersion": _VERSION, "models": [one.name for one in self.service.shelf.entries]})
+
+    async def model_info(self, request: Request) -> Response:
+        """What can be asked of a model."""
+        await self._call(request, self._asked, "metadata")
+        return as_json({"support": _SUPPORT})
+
+    async def input_sizes(self, request: Request) -> Response:
+        """Lengths of the vectors that go in."""
+        call = await self._call(request, self._asked, "metadata")
+        return as_json({"inputSizes": [one.size for one in call.vectors.inputs]})
+
+    async def output_sizes(self, request: Request) -> Response:
+        """Lengths of the vectors that come out."""
+        call = await self._call(request, self._asked, "metadata")
+        return as_json({"outputSizes": [one.size for one in call.vectors.outputs]})
+
+    async def evaluate(self, request: Request) -> Response:
+        """F(x₁, …, xₘ)."""
+        return await self._answer(request, self._evaluated)
+
+    async def gradient(self, request: Request) -> Response:
+        """(∂yₒ/∂xᵢ)ᵀ s."""
+
+        def read(asked: Mapping[str, Any]) -> _Call:
+            call, output, source = self._differentiated(asked)
+            weights = {f"{output.name}.cotangent": output.field(_numbers(asked.get("sens"), output.size, "sens"))}
+            return replace(call, suffix=".vjp", arrays={**call.arrays, **weights}, wanted=(source,), alone=True)
+
+        return await self._answer(request, read)
+
+    async def apply_jacobian(self, request: Request) -> Response:
+        """(∂yₒ/∂xᵢ) v."""
+
+        def read(asked: Mapping[str, Any]) -> _Call:
+            call, output, source = self._differentiated(asked)
+            change = {f"{source.name}.tangent": source.field(_numbers(asked.get("vec"), source.size, "vec"))}
+            return replace(call, suffix=".jvp", arrays={**call.arrays, **change}, wanted=(output,), alone=True)
+
+        return await self._answer(request, read)
+
+    async def apply_hessian(self, request: Request) -> Response:
+        """Refused."""
+        await self._call(request, self._asked)
+        raise Unsupported("ApplyHessian is not supported: models have first derivatives.")
+
+    async def _call(self, request: Request, read: Read, route: str = "infer") -> _Call:
+        """What is made of the body."""
+        body = await body_of(request, self.service.limits)
+        call = await self.service.aside(lambda: read(parsed(body, self.service.limits)), len(body))
+        request.scope["pcarann.counted"] = (route, call.entry.name)
+        return call
+
+    async def _answer(self, request: Request, read: Read) -> Response:
+        call, ticket = await self._call(request, read), request.scope.get("pcarann.ticket")
+        names = [one.name + call.suffix for one in call.wanted]
+        answer = await self.service.ask(call.entry, call.arrays, names, call.parameters, ticket)
+
+        def written() -> bytes:
+            lists = [_sent(one, answer.arrays[name]) for one, name in zip(call.wanted, names, strict=True)]
+            return json.dumps({"output": lists[0] if call.alone else lists}).encode()
+
+        size = sum(one.nbytes for one in answer.arrays.values())
+        return Pieces([await self.service.aside(written, size)], self.service.limits, {}, "application/json")
+
+    def _asked(self, asked: Mapping[str, Any]) -> _Call:
+        """The model, and what `config` asks for."""
+        entry, config = self.service.shelf.entry(str(asked.get("name"))), asked.get("config") or {}
+        if not isinstance(config, dict):
+            raise Refused(400, f"config must be an object, found {type(config).__name__}.")
+        if unknown := [name for name in config if name not in _CONFIG]:
+            raise Refused(400, f"config has no entry {unknown[0][:100]}: {', '.join(_CONFIG)}.")
+        output = config.get("output", "mean")
+        if output not in _SUFFIXES:
+            raise Refused(400, f"output must be one of {', '.join(_SUFFIXES)}, found {str(output)[:100]}.")
+        if output in ("mean", "std") and any(name in config for name in _OF_INTERVALS):
+            raise Refused(400, f"{' and '.join(_OF_INTERVALS)} belong to lower and upper, but the output is {output}.")
+        parameters = {name: value for name, value in config.items() if name != "output"}
+        return _Call(entry, _vectors_of(entry, config.get("steps")), parameters, _SUFFIXES[output])
+
+    def _evaluated(self, asked: Mapping[str, Any]) -> _Call:
+        """The same with all inputs."""
+        call = self._asked(asked)
+        given, vectors = asked.get("input"), call.vectors.inputs
+        if not isinstance(given, list) or len(given) != len(vectors):
+            found = len(given) if isinstance(given, list) else "none"
+            raise Refused(400, f"input must be a list of {len(vectors)} vectors, found {found}.")
+        pairs = enumerate(zip(vectors, given, strict=True))
+        arrays = {vector.name: vector.field(_numbers(one, vector.size, f"input[{k}]")) for k, (vector, one) in pairs}
+        return replace(call, arrays=arrays, wanted=call.vectors.outputs)
+
+    def _differentiated(self, asked: Mapping[str, Any]) -> tuple[_Call, Vector, Vector]:
+        """The same, with the output that is to be differentiated and the input by which."""
+        call = self._evaluated(asked)
+        if call.suffix:
+            raise Unsupported(f"{call.suffix[1:]} has no derivatives, only the mean has.")
+        output = _chosen(asked, "outWrt", call.vectors.outputs)
+        source = _chosen(asked, "inWrt", call.vectors.inputs)
+        if source.name not in [one.name for one in call.entry.catalogue.movable]:
+            raise Unsupported(f"There are no derivatives by {source.name}.")
+        return call, output, source
+
+
+UMBRIDGE = Addition(
+    lambda service: Bridge(service).routes(),
+    worded=dict.fromkeys(
+        ("/Info", "/ModelInfo", "/InputSizes", "/OutputSizes", *(f"/{name}" for name in _SUPPORT)), as_protocol_error
+    ),
+)
+"""What `application` takes to speak it"""
+
+
+def _vectors_of(entry: Entry, steps: Any) -> VectorMap:
+    if steps is not None and type(steps) is not int:
+        raise Refused(400, "steps must be a whole number.")
     try:
-        return _ANSWERS[what](VectorMap.of(model), asked, config)
-    except Refusal:
-        raise
-    except ValueError as refused:  # by the model
-        raise Refusal("InvalidInput", str(refused)) from refused
+        return VectorMap.of(entry.model, steps)
+    except ValueError as error:
+        raise Refused(400, str(error)) from None
 
 
-def _model_info(vectors: VectorMap, asked: Mapping[str, Any], config: Mapping[str, Any]) -> Answer:
-    return {"support": _SUPPORT}
+def _chosen(asked: Mapping[str, Any], key: str, vectors: tuple[Vector, ...]) -> Vector:
+    index = asked.get(key)
+    if type(index) is not int or not 0 <= index < len(vectors):
+        found = str(index)[:100]
+        raise Refused(400, f"{key} must be a whole number from 0 to {len(vectors) - 1}, found {found}.")
+    return vectors[index]
 
 
-def _input_sizes(vectors: VectorMap, asked: Mapping[str, Any], config: Mapping[str, Any]) -> Answer:
-    return {"inputSizes": vectors.inputs.sizes}
-
-
-def _output_sizes(vectors: VectorMap, asked: Mapping[str, Any], config: Mapping[str, Any]) -> Answer:
-    return {"outputSizes": vectors.outputs.sizes}
-
-
-def _evaluate(vectors: VectorMap, asked: Mapping[str, Any], config: Mapping[str, Any]) -> Answer:
-    (output, alpha), inputs = _wanted(config), _inputs(vectors, asked)
-    if output in ("lower", "upper"):
-        found = vectors.bound(inputs, output, alpha)
-    else:
-        found = vectors.std(inputs) if output == "std" else vectors.mean(inputs)
-    return {"output": [_sent(one) for one in found]}
-
-
-def _gradient(vectors: VectorMap, asked: Mapping[str, Any], config: Mapping[str, Any]) -> Answer:
-    output, source, inputs = _differentiated("Gradient", vectors, asked, config)
-    weights = _vector(asked.get("sens"), vectors.outputs.sizes[output], "sens")
-    return {"output": _sent(vectors.pulled(inputs, output, weights)[source])}
-
-
-def _apply_jacobian(vectors: VectorMap, asked: Mapping[str, Any], config: Mapping[str, Any]) -> Answer:
-    output, source, inputs = _differentiated("ApplyJacobian", vectors, asked, config)
-    change = _vector(asked.get("vec"), vectors.inputs.sizes[source], "vec")
-    return {"output": _sent(vectors.pushed(inputs, source, change)[output])}
-
-
-def _apply_hessian(vectors: VectorMap, asked: Mapping[str, Any], config: Mapping[str, Any]) -> Answer:
-    raise Refusal("UnsupportedFeature", "ApplyHessian is not supported: models have first derivatives.")
-
-
-_ANSWERS = {
-    "ModelInfo": _model_info,
-    "InputSizes": _input_sizes,
-    "OutputSizes": _output_sizes,
-    "Evaluate": _evaluate,
-    "Gradient": _gradient,
-    "ApplyJacobian": _apply_jacobian,
-    "ApplyHessian": _apply_hessian,
-}
-
-
-def _document(body: bytes) -> Mapping[str, Any]:
-    try:
-        asked = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise Refusal("InvalidInput", f"The body is no JSON: {error}.") from error
-    if not isinstance(asked, Mapping):
-        raise Refusal("InvalidInput", f"The body must be an object, found {type(asked).__name__}.")
-    return asked
-
-
-def _found(name: Any, names: Callable[[], Sequence[str]], model: Lookup) -> Any:
-    try:
-        return model(str(name))
-    except KeyError:
-        known = ", ".join(names())
-        raise Refusal("ModelNotFound", f"There is no model {str(name)!r}; there are: {known}.") from None
-
-
-def _wanted(config: Mapping[str, Any]) -> tuple[str, float]:
-    """What the outputs are to be, and 1 − the level of intervals."""
-    if unknown := sorted(set(config) - {"output", "alpha"}):
-        raise Refusal("InvalidInput", f"config has output and alpha: {', '.join(map(str, unknown))} unknown.")
-    output, alpha = config.get("output", "mean"), config.get("alpha", 0.05)
-    if output not in _OUTPUTS:
-        raise Refusal("InvalidInput", f"output must be one of {', '.join(_OUTPUTS)}, found {output!r}.")
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float):
-        raise Refusal("InvalidInput", f"alpha must be a number, found {alpha!r}.")
-    if "alpha" in config and output in ("mean", "std"):
-        raise Refusal("InvalidInput", f"alpha belongs to lower and upper, but the output is {output}.")
-    return output, float(alpha)
-
-
-def _differentiated(
-    what: str, vectors: VectorMap, asked: Mapping[str, Any], config: Mapping[str, Any]
-) -> tuple[int, int, list[Values]]:
-    """Which output by which input, and where."""
-    if (wanted := _wanted(config)[0]) != "mean":
-        raise Refusal("UnsupportedFeature", f"{what} is not supported for {wanted}, but for the mean.")
-    output, source = _index(asked, "outWrt", vectors.outputs), _index(asked, "inWrt", vectors.inputs)
-    return output, source, _inputs(vectors, asked)
-
-
-def _index(asked: Mapping[str, Any], key: str, side: VectorSide) -> int:
-    found, count = asked.get(key), len(side.slots)
-    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < count:
-        raise Refusal("InvalidInput", f"{key} must be a whole number from 0 to {count - 1}, found {found!r}.")
-    return found
-
-
-def _inputs(vectors: VectorMap, asked: Mapping[str, Any]) -> list[Values]:
-    found, sizes = asked.get("input"), vectors.inputs.sizes
-    if not isinstance(found, list) or len(found) != len(sizes):
-        count = len(found) if isinstance(found, list) else "none"
-        raise Refusal("InvalidInput", f"input must be a list of {len(sizes)} vectors, found {count}.")
-    return [_vector(one, size, f"input[{k}]") for k, (one, size) in enumerate(zip(found, sizes, strict=True))]
-
-
-def _vector(given: Any, size: int, what: str) -> Values:
+def _numbers(given: Any, size: int, what: str) -> Values:
     if not isinstance(given, list):
-        raise Refusal("InvalidInput", f"{what} must be a list of {size} numbers, found {type(given).__name__}.")
+        raise Refused(400, f"{what} must be a list of {size} numbers, found {type(given).__name__}.")
     if len(given) != size:
-        raise Refusal("InvalidInput", f"{what} must have {size} numbers, found {len(given)}.")
+        raise Refused(400, f"{what} must have {size} numbers, found {len(given)}.")
     if not all(type(one) in (int, float) for one in given):
-        raise Refusal("InvalidInput", f"{what} must be numbers alone.")
+        raise Refused(400, f"{what} must be numbers alone.")
     try:
         return np.asarray(given, dtype=np.float64)
     except OverflowError:
-        raise Refusal("InvalidInput", f"{what} has a number that is too large.") from None
+        raise Refused(400, f"{what} has a number that is too large.") from None
 
 
-def _sent(vector: Values) -> list[float]:
-    if not np.all(np.isfinite(vector)):
-        raise Refusal("InvalidOutput", "The model answers with NaN or infinity here.", 500)
-    found: list[float] = vector.tolist()
+def _sent(vector: Vector, field: Values) -> list[float]:
+    values = vector.values(field)
+    if not np.isfinite(values).all():
+        raise Refused(500, f"{vector.name} came out with NaN or infinity.")
+    found: list[float] = values.tolist()
     return found

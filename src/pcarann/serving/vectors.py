@@ -1,4 +1,4 @@
-"""A surrogate as a map of vectors, with its derivatives: what tools of uncertainty quantification call.
+"""A surrogate as a map of vectors: what tools of uncertainty quantification call.
 
     (y₁, …, yₙ) = F(x₁, …, xₘ)
 
@@ -14,109 +14,63 @@ from typing import Any
 
 import numpy as np
 
-from pcarann.backend.arrays import to_host
 from pcarann.containers.parts import Part
 from pcarann.containers.scaling import kept_points
 from pcarann.export.signature import Signature, Tensor
 
-__all__ = ["Slot", "VectorMap", "VectorSide"]
+__all__ = ["Vector", "VectorMap"]
 
 Values = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class Slot:
-    """One input or output as a vector."""
+class Vector:
+    """One input or output."""
 
-    tensor: Tensor
+    name: str
+    """Of its tensor"""
+    shape: tuple[int, ...]
     kept: Values | None = None
     """Which values of a field are in it; None for all"""
 
     @property
     def size(self) -> int:
-        """Of the vector"""
-        return self.tensor.size if self.kept is None else int(self.kept.size)
+        """How long it is"""
+        return int(np.prod(self.shape, dtype=np.int64)) if self.kept is None else int(self.kept.size)
 
-    def field(self, vector: Values) -> Values:
+    def field(self, values: Values) -> Values:
         """The vector as one sample, (1, *shape), 0 where the grid has no values."""
-        found = vector
+        found = values
         if self.kept is not None:
-            found = np.zeros(self.tensor.size)
-            found[self.kept] = vector
-        return found.reshape(1, *self.tensor.shape)
+            found = np.zeros(int(np.prod(self.shape)))
+            found[self.kept] = values
+        return found.reshape(1, *self.shape)
 
-    def vector(self, field: Any) -> Values:
-        """The vector of one sample."""
-        found: Values = np.asarray(to_host(field), dtype=np.float64).reshape(-1)
+    def values(self, field: Values) -> Values:
+        """The vector of one sample, (1, *shape)."""
+        found: Values = np.asarray(field, dtype=np.float64).reshape(-1)
         return found if self.kept is None else found[self.kept]
 
 
 @dataclass(frozen=True, eq=False)
-class VectorSide:
-    """All inputs or all outputs."""
-
-    slots: tuple[Slot, ...]
-
-    @classmethod
-    def of(cls, tensors: Sequence[Tensor], parts: Sequence[Part] | None) -> VectorSide:
-        """Tensors of a signature, and the parts of the model that they are, where it has parts."""
-        if parts is None:
-            return cls(tuple(Slot(one) for one in tensors))
-        kept = [None if part.holes is None else kept_points(part) for part in parts]
-        return cls(tuple(Slot(*pair) for pair in zip(tensors, kept, strict=True)))
-
-    @property
-    def sizes(self) -> list[int]:
-        """Lengths of the vectors"""
-        return [slot.size for slot in self.slots]
-
-    def sample(self, vectors: Sequence[Values]) -> Any:
-        """One sample as the model takes it."""
-        fields = {slot.tensor.part: slot.field(one) for slot, one in zip(self.slots, vectors, strict=True)}
-        return fields.get("", fields)
-
-    def alone(self, index: int, vector: Values) -> Any:
-        """The same of one vector, with 0 for the others."""
-        return self.sample([vector if k == index else np.zeros(slot.size) for k, slot in enumerate(self.slots)])
-
-    def vectors(self, sample: Any) -> list[Values]:
-        """One sample as the model hands it out, as vectors."""
-        return [slot.vector(sample[slot.tensor.part] if slot.tensor.part else sample) for slot in self.slots]
-
-
-@dataclass(frozen=True, eq=False)
 class VectorMap:
-    """A fitted surrogate as a map of vectors."""
+    """All of them."""
 
-    model: Any
-    inputs: VectorSide
-    outputs: VectorSide
+    inputs: tuple[Vector, ...]
+    outputs: tuple[Vector, ...]
 
     @classmethod
-    def of(cls, model: Any) -> VectorMap:
-        """A fitted surrogate of fields."""
-        signature, packing = Signature.of(model), model.fitted_.packing
-        parts = (None, None) if packing is None else (packing.inputs.parts, packing.outputs.parts)
-        return cls(model, VectorSide.of(signature.inputs, parts[0]), VectorSide.of(signature.outputs, parts[1]))
+    def of(cls, model: Any, steps: int | None = None) -> VectorMap:
+        """Of a fitted surrogate; of a flow over so many steps."""
+        signature, packing = Signature.of(model, steps), model.fitted_.packing
+        if packing is None:
+            return cls(_vectors(signature.inputs), _vectors(signature.outputs))
+        inputs, outputs = packing.inputs.parts, packing.outputs.parts
+        return cls(_vectors(signature.inputs, inputs), _vectors(signature.outputs, outputs))
 
-    def mean(self, vectors: Sequence[Values]) -> list[Values]:
-        """The prediction."""
-        return self.outputs.vectors(self.model.predict(self.inputs.sample(vectors)))
 
-    def std(self, vectors: Sequence[Values]) -> list[Values]:
-        """Its standard deviation."""
-        return self.outputs.vectors(self.model.predict(self.inputs.sample(vectors), return_std=True)[1])
-
-    def bound(self, vectors: Sequence[Values], end: str, alpha: float) -> list[Values]:
-        """The "lower" or the "upper" end of intervals of level 1 − alpha."""
-        return self.outputs.vectors(getattr(self.model.predict_interval(self.inputs.sample(vectors), alpha), end))
-
-    def pulled(self, vectors: Sequence[Values], output: int, weights: Values) -> list[Values]:
-        """The gradient of Σ weights · yₒ by every input: (∂yₒ/∂xᵢ)ᵀ weights for all i."""
-        found = self.model.vjp(self.inputs.sample(vectors), self.outputs.alone(output, weights))
-        return self.inputs.vectors(found)
-
-    def pushed(self, vectors: Sequence[Values], source: int, change: Values) -> list[Values]:
-        """How every output changes with xᵢ: (∂yₒ/∂xᵢ) change for all o."""
-        found = self.model.jvp(self.inputs.sample(vectors), self.inputs.alone(source, change))
-        return self.outputs.vectors(found)
+def _vectors(tensors: Sequence[Tensor], parts: Sequence[Part] | None = None) -> tuple[Vector, ...]:
+    if parts is None:
+        return tuple(Vector(one.name, one.shape) for one in tensors)
+    kept = [None if part.holes is None else kept_points(part) for part in parts]
+    return tuple(Vector(one.name, one.shape, some) for one, some in zip(tensors, kept, strict=True))
