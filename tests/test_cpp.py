@@ -6,10 +6,10 @@ import subprocess
 import numpy as np
 import pytest
 
-from conftest import table
 from house import ROOT
 from pcarann import PCARaNN
 from pcarann.export.graph import OPERATORS, Sheet
+from pcarann.export.onnx_file import to_onnx
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -109,3 +109,36 @@ def test_every_operator_is_as_onnx_runtime_has_it(predict, tmp_path):
     found = predict(path, X)
     for port, one in zip(graph.outputs, expected, strict=True):
         assert found[port.name] == pytest.approx(one, rel=1e-14, abs=1e-15), port.name
+
+
+def test_predictions_of_an_exported_model_are_those_of_predict(predict, tmp_path):
+    rng = np.random.default_rng(1)
+    X = {"k": rng.normal(size=(80, 2, 3)), "f": rng.normal(size=80)}
+    y = {"u": np.tanh(X["k"] + X["f"][:, None, None]), "v": X["k"][:, 0] ** 2}
+    fit, rest = ({name: part[rows] for name, part in X.items()} for rows in (slice(60), slice(60, None)))
+    model = PCARaNN(n_components=4, widths=(12, 8), n_members=2, scales="energy")
+    model.fit(fit, {name: part[:60] for name, part in y.items()})
+    model.calibrate(rest, {name: part[60:] for name, part in y.items()})
+    to_onnx(model, tmp_path / "model.onnx", alpha=0.2)
+    found, band = predict(tmp_path / "model.onnx", rest["k"], rest["f"]), model.predict_interval(rest, 0.2)
+    for suffix, fields in (("", band.mean), (".std", band.std), (".lower", band.lower), (".upper", band.upper)):
+        for name in ("u", "v"):
+            assert found[name + suffix] == pytest.approx(fields[name], rel=1e-10, abs=1e-12), name + suffix
+
+
+def test_what_is_wrong_is_said_in_one_sentence(predict, tmp_path):
+    sheet = Sheet()
+    x = sheet.input("x", (3,))
+    path = _written(sheet.graph({"y": (sheet.tanh(x), (3,))}), tmp_path / "tanh.onnx")
+    with pytest.raises(ValueError, match="a line ends before the last number of x"):
+        predict(path, np.ones((1, 2)))
+    with pytest.raises(ValueError, match="there is no file"):
+        predict(tmp_path / "none.onnx", np.ones((1, 3)))
+    short = tmp_path / "short.onnx"
+    short.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(ValueError, match="no ONNX file, or it ends too early"):
+        predict(short, np.ones((1, 3)))
+    unknown = tmp_path / "unknown.onnx"
+    unknown.write_bytes(path.read_bytes().replace(b"Tanh", b"Sinh"))
+    with pytest.raises(ValueError, match="the operator Sinh is not known"):
+        predict(unknown, np.ones((1, 3)))
