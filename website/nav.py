@@ -19,6 +19,8 @@ NAV: dict[str, dict[str, str]] = {
         "stages.md": "Stages that see space",
         "serving.md": "Serving over HTTP",
         "performance.md": "Performance",
+        "umbridge.md": "UM-Bridge",
+        "cpp.md": "C++",
         "migrating.md": "Coming from other libraries",
         "faq.md": "Questions",
     },
