@@ -2,20 +2,18 @@
 
 import json
 import re
-import threading
-import time
-from contextlib import contextmanager
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+from served import running
 
 from conftest import table
 from pcarann import Marching, PCARaNN
 
 umbridge = pytest.importorskip("umbridge")
 requests = pytest.importorskip("requests")
-uvicorn = pytest.importorskip("uvicorn")
-from pcarann.serving.app import application  # noqa: E402
 from pcarann.serving.limits import Limits, Refused  # noqa: E402
 from pcarann.serving.umbridge import UMBRIDGE, Unsupported, as_protocol_error  # noqa: E402
 
@@ -38,21 +36,6 @@ def models():
     return {"numbers": numbers, "fields": fields, "flow": flow}
 
 
-@contextmanager
-def running(app):
-    """The address of a server with this app."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="on"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        while not server.started and thread.is_alive():
-            time.sleep(0.01)
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
-
-
 @pytest.fixture(scope="module")
 def paths(models, tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
@@ -63,8 +46,14 @@ def paths(models, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def url(paths):
-    with running(application(paths, additions=[UMBRIDGE])) as address:
-        yield address
+    """The address of the command itself."""
+    command = [sys.executable, "-c", "from pcarann.cli import main; main()", "serve", *map(str, paths)]
+    process = subprocess.Popen([*command, "--umbridge", "--port", "0"], stdout=subprocess.PIPE, text=True)
+    try:
+        yield re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline()).group()
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_the_client_finds_models_and_what_they_do(url):
@@ -124,8 +113,7 @@ def test_a_flow_goes_so_many_steps_under_its_controls(url, models):
 
 
 def test_rules_and_limits_of_the_server_hold_and_are_worded_as_the_protocol_does(paths):
-    app = application(paths[:1], additions=[UMBRIDGE], token="secret", limits=Limits(json=2000))
-    with running(app) as url:
+    with running(paths[:1], Limits(json=2000), additions=[UMBRIDGE], token="secret") as url:
         found = requests.get(f"{url}/Info", timeout=10)
         assert (found.status_code, found.json()["error"]["type"]) == (401, "InvalidInput")
         bearer = {"Authorization": "Bearer secret"}
