@@ -43,31 +43,25 @@ def movables_of(model: Any) -> tuple[Movable, ...]:
     return (_of_array(fitted, tensors[0]),)
 
 
-def inputs_at(model: Any, settings: Mapping[str, Any] | None = None) -> Any:
-    """One sample as `predict` takes it, with sliders of the explorer at these places; a flow has its controls beside.
+def inputs_at(model: Any, settings: Mapping[str, Mapping[str, Any]] | None = None) -> Any:
+    """One sample as `predict` takes it, with sliders of the explorer at these places; of a flow with controls both.
 
-    `settings` has by the name of an input what differs from the start: places of sliders by label, or an array, the
-    sample itself.
+    `settings` has by the name of an input what differs from the start: places of sliders by label, and under "sample"
+    an array from which they move it, in place of the mean.
 
     >>> import pcarann
-    >>> model = pcarann.PCARaNN(widths=(20, 10), n_members=2)
+    >>> model = pcarann.PCARaNN(n_components=(2, 5), widths=(20, 10), n_members=2)
     >>> table = np.random.default_rng(0).uniform(1, 2, (50, 2))
     >>> _ = model.fit(table, np.sin(table @ np.ones((2, 20)) * np.linspace(0, 1, 20)))
-    >>> inputs_at(model, {"inputs": {"column 1": 1.25}}).shape
-    (1, 2)
+    >>> inputs_at(model, {"inputs": {"column 1": 1.25}})[0, 1].round(12)
+    np.float64(1.25)
     """
     movables = {one.tensor.name: one for one in movables_of(model)}
     if strange := [name for name in settings or {} if name not in movables]:
         raise ValueError(f"The inputs are {', '.join(movables)}: {strange[0]!r} is none of them.")
-    arrays = {}
-    for name, one in movables.items():
-        given = (settings or {}).get(name, {})
-        values = one.at(given) if isinstance(given, Mapping) else np.asarray(given, dtype=np.float64)
-        if values.size != one.start.size:
-            raise ValueError(f"{name} has shape {values.shape}, but a sample of it has {one.tensor.shape}.")
-        arrays[name] = values.reshape(1, *one.tensor.shape)
-    opened: Any = Signature.of(model).opened(arrays)
-    return opened
+    arrays = {name: one.at((settings or {}).get(name, {}))[None] for name, one in movables.items()}
+    X, how = Signature.of(model).opened(arrays)
+    return (X, how["controls"]) if "controls" in how else X
 
 
 def _of_array(fitted: Fitted, tensor: Tensor) -> Movable:

@@ -20,6 +20,7 @@ from pcarann.export.signature import Tensor
 __all__ = ["Movable", "Slider", "Values"]
 
 Values = np.ndarray[Any, np.dtype[Any]]
+_SAMPLE = "sample"
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,16 @@ class Movable:
     unit: str = ""
     """What a slider counts, where that is not the value itself"""
 
-    def at(self, settings: Mapping[str, float]) -> Values:
-        """The input where these sliders, by label, stand elsewhere than at first."""
+    def at(self, settings: Mapping[str, Any]) -> Values:
+        """The input where these sliders, by label, stand elsewhere than at first, and begin at a "sample" if given."""
         known = {slider.label: slider.start for slider in self.sliders}
-        if strange := [name for name in settings if name not in known]:
+        if strange := [name for name in settings if name not in known and name != _SAMPLE]:
             raise ValueError(f"{self.tensor.name} has the sliders {', '.join(known)}: {strange[0]!r} is none of them.")
-        moved = np.array([settings.get(name, start) - start for name, start in known.items()])
+        start = np.asarray(settings.get(_SAMPLE, self.start), dtype=np.float64)
+        if start.size != self.start.size:
+            raise ValueError(f"A sample of {self.tensor.name} has shape {self.tensor.shape}, found {start.shape}.")
         if self.modes is None:
-            return np.asarray(self.start + moved.reshape(self.start.shape))
-        return np.asarray(self.start + np.tensordot(moved, self.modes, axes=1))
+            values = [settings.get(name, own) for name, own in zip(known, start.reshape(-1), strict=True)]
+            return np.array(values, dtype=np.float64).reshape(self.start.shape)
+        moved = np.array([settings.get(name, at) - at for name, at in known.items()])
+        return np.asarray(start.reshape(self.start.shape) + np.tensordot(moved, self.modes, axes=1))
