@@ -35,10 +35,13 @@ _TOKEN = "PCARANN_TOKEN"
 def serve(models: tuple[Path, ...], host: str, port: int, **options: Any) -> None:
     """Let others call MODELS over HTTP, each by the name of its file, by the Open Inference Protocol (KServe, Triton).
 
+    At the address itself stands a page on which they are explored.
+
     A file that changes is read again while the server runs. Ctrl+C, or SIGTERM, ends it when all that is being asked is
     answered.
     """
     try:
+        from pcarann.explorer.site import explorer
         from pcarann.serving.app import application
         from pcarann.serving.guards import LOCAL
         from pcarann.serving.running import address, bound, run
@@ -51,7 +54,9 @@ def serve(models: tuple[Path, ...], host: str, port: int, **options: Any) -> Non
     local = host in LOCAL
     named = {name.lower() for name in options["allow_host"]}
     hosts = {*LOCAL, *named} if local else {host, *named} if named else None
-    app = application(models, limits=limits, token=token, hosts=hosts, open_model=_opened_by(options))
+    app = application(
+        models, limits=limits, token=token, hosts=hosts, additions=[explorer()], open_model=_opened_by(options)
+    )
     if not local and token is None:
         errors.print(
             f"[yellow]Warning: {host} may be reached from elsewhere, and nobody is asked for a token: see --token-file."
