@@ -71,14 +71,14 @@ class Explorer {
   }
 
   waits() {
-    part("stage").closest("section").dataset.state = "waiting";
+    part("field").dataset.state = "waiting";
   }
 
   arrived(answer, seconds) {
     clearTimeout(this.retry);
     this.answer = answer;
     part("trouble").hidden = true;
-    part("stage").closest("section").dataset.state = "shown";
+    part("field").dataset.state = "shown";
     part("timing").textContent = `answered in ${said(1000 * seconds, 2)} ms`;
     window.pcarann = { last: { inputs: answer.tensors, outputs: answer.found, seconds } };
     this.draw();
@@ -89,7 +89,7 @@ class Explorer {
   fails(error) {
     part("trouble").textContent = error.message;
     part("trouble").hidden = false;
-    part("stage").closest("section").dataset.state = "failed";
+    part("field").dataset.state = "failed";
     this.ready();
     if (error.status === undefined || error.status >= 500) this.retry = setTimeout(() => this.ask(), AGAIN);
   }
@@ -142,7 +142,7 @@ class Explorer {
     const strongest = effects.indexOf(most);
     part("strongest").textContent =
       most > 0 && moves.length > 1
-        ? `${moves[strongest].label} moves ${tensor.name} most here: by ${said(100 * most, 2)} (rms) over a tenth of its range.`
+        ? `Thin bars say how much a slider moves ${tensor.name} here: ${moves[strongest].label} most, by ${said(100 * most, 2)} (rms) over a tenth of its range.`
         : "";
   }
 

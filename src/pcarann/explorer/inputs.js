@@ -28,9 +28,9 @@ export class Inputs {
       }),
     );
     const about = input.kind === "field" ? ` ${shapeSaid(input.shape)}, ${input.unit}` : input.units ? ` ${input.units}` : "";
-    const alone = input.kind === "number" && input.sliders[0].label === input.name;
+    const alone = input.kind === "number" && input.sliders[0].label === input.part;
     const legend = made("legend", alone && !about ? { class: "unseen" } : {}, input.name, made("span", {}, about));
-    return made("fieldset", { class: "group" }, legend, ...this.rows[input.name].map(({ row }) => row));
+    return made("fieldset", { class: "group" }, legend, made("div", { class: "rows" }, ...this.rows[input.name].map(({ row }) => row)));
   }
 
   /** The tensors that sliders and files make: {name: {shape, data}}, one sample of each, or of other places. */
@@ -46,7 +46,7 @@ export class Inputs {
     for (const input of this.all)
       input.sliders.forEach((slider, k) => {
         const by = 1e-3 * (slider.high - slider.low);
-        const label = this.all.length > 1 && slider.label !== input.name ? `${slider.label} of ${input.name}` : slider.label;
+        const label = this.all.length > 1 && slider.label !== input.part ? `${slider.label} of ${input.part}` : slider.label;
         if (by > 0) moves.push({ input, k, by, label, row: this.rows[input.name][k] });
       });
     if (!moves.length) return null;

@@ -32,8 +32,7 @@ function offer(names, name) {
   select.addEventListener("change", () => location.assign(`?model=${encodeURIComponent(select.value)}`));
 }
 
-door.addEventListener("submit", (event) => {
-  event.preventDefault();
-  open(document.getElementById("token").value);
-});
+const enter = () => open(document.getElementById("token").value);
+document.getElementById("enter").addEventListener("click", enter);
+document.getElementById("token").addEventListener("keydown", (event) => event.key === "Enter" && enter());
 open();

@@ -43,13 +43,22 @@ export function along([low, high], from, to) {
   return Object.assign((value) => from + (value - low) * by, { back: (place) => low + (place - from) / by });
 }
 
+/** Pixels left of a box that numbers between these ends and the name of their axis need. */
+export function roomFor({ pen, height }, up) {
+  const labels = tickLabels(ticks(Math.min(...up), Math.max(...up), few(height - 60, 44)));
+  return Math.max(48, Math.ceil(Math.max(...labels.map((text) => pen.measureText(text).width))) + 34);
+}
+
+function few(length, each) {
+  return Math.max(2, Math.min(6, Math.floor(length / each)));
+}
+
 /** Ticks, their numbers and the names of both axes around a box. */
 export function axes(paper, box, across, up, names, { grid = false } = {}) {
   const { pen, colour } = paper;
   const bottom = box.top + box.height;
   const x = along(across, box.left, box.left + box.width);
   const y = along(up, bottom, box.top);
-  const few = (length, each) => Math.max(2, Math.min(6, Math.floor(length / each)));
   const rights = ticks(Math.min(...across), Math.max(...across), few(box.width, 64));
   const ups = ticks(Math.min(...up), Math.max(...up), few(box.height, 44));
   pen.lineWidth = 1;
@@ -96,7 +105,7 @@ export function colourBar(paper, box, scale, units) {
     pen.fillStyle = scale.css(y.back(box.top + i + 0.5));
     pen.fillRect(left, box.top + i, 12, Math.min(1.5, box.height - i));
   }
-  const values = ticks(scale.low, scale.high, Math.max(2, Math.min(6, Math.floor(box.height / 44))));
+  const values = ticks(scale.low, scale.high, few(box.height, 44));
   pen.strokeStyle = colour("faint");
   pen.fillStyle = colour("muted");
   pen.textAlign = "left";

@@ -2,7 +2,7 @@
 
    Each is drawn by a function of a canvas and what is to be seen, and gives back where its points are:
    {place(i), nearest(x, y), step(i, key)}, with i counting the values that were drawn. */
-import { along, axes, boxOf, colourBar, mark, paperOf, stroke } from "./paper.js";
+import { along, axes, boxOf, colourBar, mark, paperOf, roomFor, stroke } from "./paper.js";
 import { extent } from "./tensors.js";
 
 const KEYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
@@ -11,9 +11,9 @@ const KEYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDow
 export function drawCurve(canvas, { x, lines, band, names, limits, probe }) {
   const paper = paperOf(canvas);
   const { pen, colour } = paper;
-  const room = { left: 64, right: 16, top: 16, bottom: 44 };
-  const box = { left: room.left, top: room.top, width: paper.width - 80, height: paper.height - 60 };
   const up = limits ?? padded(extent(...lines.map((line) => line.data), ...(band ?? [])));
+  const left = roomFor(paper, up);
+  const box = { left, top: 16, width: paper.width - left - 16, height: paper.height - 60 };
   const at = axes(paper, box, [x[0], x[x.length - 1]], up, names, { grid: true });
   pen.save();
   pen.beginPath();
@@ -68,7 +68,7 @@ export function drawMap(canvas, { rows, columns, data, scale, names, units, prob
   const paper = paperOf(canvas);
   const across = [columns[0], columns[columns.length - 1]];
   const up = [rows[0], rows[rows.length - 1]];
-  const box = boxOf(paper, across, up, margins(paper));
+  const box = boxOf(paper, across, up, margins(paper, up));
   const x = along(across, box.left, box.left + box.width);
   const y = along(up, box.top + box.height, box.top);
   const right = between(columns, x, box.left, Math.round(box.width * paper.ratio), paper.ratio);
@@ -101,8 +101,8 @@ export function drawMap(canvas, { rows, columns, data, scale, names, units, prob
   };
 }
 
-function margins(paper) {
-  return { left: 62, right: paper.width < 420 ? 76 : 92, top: 24, bottom: 46 };
+function margins(paper, up) {
+  return { left: roomFor(paper, up), right: paper.width < 420 ? 76 : 92, top: 24, bottom: 46 };
 }
 
 /** For every pixel of a side the coordinate before it, and the share of the one behind. */
@@ -144,7 +144,7 @@ export function drawMesh(canvas, { mesh, data, scale, units, probe }) {
   const shown = mesh.nodes.data;
   const across = extent(Float64Array.from(shown, (i) => seen[2 * i]));
   const up = extent(Float64Array.from(shown, (i) => seen[2 * i + 1]));
-  const box = boxOf(paper, across, up, margins(paper));
+  const box = boxOf(paper, across, up, margins(paper, up));
   const x = along(across, box.left, box.left + box.width);
   const y = along(up, box.top + box.height, box.top);
   const place = (i) => [x(seen[2 * i]), y(seen[2 * i + 1])];

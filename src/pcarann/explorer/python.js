@@ -6,7 +6,7 @@ export function asPython({ portrait, places, sources, alpha }) {
   const lines = plain ? numbers(portrait, places) : settings(portrait, places, sources);
   const extra = portrait.inputs.some((one) => one.name === "controls") && portrait.kind === "Marching";
   const how = extra ? ", controls=controls" : "";
-  const call = alpha === undefined ? `prediction = model.predict(X${how})` : `band = model.predict_interval(X, alpha=${alpha}${how})  # .mean .std .lower .upper`;
+  const call = alpha === undefined ? `prediction = model.predict(X${how})` : `band = model.predict_interval(X, alpha=${alpha}${how})`;
   const needed = new Set(["import pcarann"]);
   if (lines.some((line) => line.includes("np."))) needed.add("import numpy as np");
   if (lines.some((line) => line.includes("json."))) needed.add("import json");
@@ -36,10 +36,16 @@ function settings(portrait, places, sources) {
     const sample = source ? [`"sample": ${loaded(source, input.name)}`] : [];
     return [input.name, [...sample, ...moved]];
   });
-  const rows = parts.filter(([, moved]) => moved.length).map(([name, moved]) => `    ${quoted(name)}: {${moved.join(", ")}},`);
+  const rows = parts.filter(([, moved]) => moved.length).map(([name, moved]) => `    ${quoted(name)}: {${laidOut(moved)}},`);
   const left = portrait.inputs.some((one) => one.name === "controls") && portrait.kind === "Marching" ? "X, controls" : "X";
   if (!rows.length) return [`${left} = inputs_at(model)`];
   return [`${left} = inputs_at(model, {`, ...rows, "})"];
+}
+
+/** In one line where that is short, else one in each. */
+function laidOut(moved) {
+  const whole = moved.join(", ");
+  return whole.length < 40 ? whole : `\n${moved.map((one) => `        ${one},`).join("\n")}\n    `;
 }
 
 function loaded({ file, sample, samples, named, header }, name) {

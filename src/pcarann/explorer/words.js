@@ -5,15 +5,16 @@ export function said(value, digits = 4) {
   if (Number.isNaN(value)) return "no value";
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
   const size = Math.abs(value);
-  if (size !== 0 && (size >= 1e5 || size < 1e-3)) {
+  if (size !== 0 && (size >= 1e6 || size < 1e-4)) {
     const [front, power] = value.toExponential(Math.max(0, digits - 2)).split("e");
     return `${trimmed(front)}e${Number(power)}`.replaceAll("-", "−");
   }
-  return trimmed(value.toPrecision(digits)).replace("-", "−");
+  const text = size >= 10 ** digits ? value.toFixed(0) : value.toPrecision(digits);
+  return trimmed(text).replace("-", "−");
 }
 
 /** The same as an input field takes it. */
-export function plain(value, digits = 6) {
+export function plain(value, digits = 4) {
   return String(Number(value.toPrecision(digits)));
 }
 
