@@ -90,13 +90,11 @@ def _surface(mesh: Mesh) -> Values:
     found = []
     for kind, cells in mesh.cells.items():
         for face in _FACES[kind]:
-            corners = cells[:, face]
-            found.append(corners if len(face) == 4 else np.concatenate([corners, corners[:, 2:]], axis=1))
+            found.append(np.pad(cells[:, face], ((0, 0), (0, 4 - len(face))), constant_values=-1))
     faces = np.concatenate(found)
     _, first, counts = np.unique(np.sort(faces, axis=1), axis=0, return_index=True, return_counts=True)
     outer = faces[first[counts == 1]]
-    triangles = np.concatenate([outer[:, [0, 1, 2]], outer[:, [0, 2, 3]]])
-    return triangles[(np.diff(np.sort(triangles, axis=1), axis=1) > 0).all(axis=1)]
+    return np.concatenate([outer[:, [0, 1, 2]], outer[outer[:, 3] >= 0][:, [0, 2, 3]]])
 
 
 def _near_the_middle(heights: Values) -> Values:
