@@ -1,5 +1,7 @@
 """Meshes as they are drawn."""
 
+from itertools import product
+
 import numpy as np
 
 import meshes
@@ -15,7 +17,9 @@ def test_a_plane_mesh_is_drawn_by_its_triangles():
 
 
 def test_of_a_solid_the_surface_is_drawn():
-    for mesh in (meshes.tetrahedra(4), meshes.hexahedra(4)):
+    corners = np.array(list(product((0.0, 1.0), repeat=3)))
+    around = [(0, 4, 6, 7), (0, 4, 5, 7), (0, 2, 6, 7), (0, 2, 3, 7), (0, 1, 5, 7), (0, 1, 3, 7)]  # the diagonal
+    for mesh in (Mesh(corners, around), meshes.hexahedra(4)):
         found = mesh_of(mesh)
         corners = mesh.points[found["triangles"]]
         sides = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
