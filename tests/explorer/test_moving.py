@@ -52,6 +52,10 @@ def test_stages_are_moved_by_waves_within_the_range_of_the_training():
     low, high = (stages().fitted_.units.inputs * np.array(end) for end in stages().fitted_.value_range)
     np.testing.assert_allclose(movable.at({"wave 0": 1.0}), high[0])
     np.testing.assert_allclose(movable.at({"wave 0": -1.0}), low[0], atol=1e-12)
+    assert stages().fitted_.layout.boundaries == ("periodic",)
+    around = np.linspace(0, 2 * np.pi, 32, endpoint=False)
+    sine = movable.modes[1] / np.abs(movable.modes[1]).max()
+    np.testing.assert_allclose(sine, np.sin(around), atol=1e-9)
 
 
 def test_what_is_unknown_is_refused_by_name():

@@ -12,12 +12,13 @@ import numpy as np
 from pcarann.backend.arrays import to_host
 from pcarann.containers.coding import InputCode, PartCode
 from pcarann.containers.scaling import kept_points
-from pcarann.containers.stacking import InputStack, space_of
+from pcarann.containers.stacking import InputStack
 from pcarann.explorer.sliders import Movable, Slider, Values
 from pcarann.export.signature import Signature, Tensor
 from pcarann.fitted import Fitted
 from pcarann.mesh.mesh import Mesh
 from pcarann.spatial.fitted import FittedStages
+from pcarann.spatial.layout import Layout
 
 __all__ = ["inputs_at", "movables_of"]
 
@@ -146,9 +147,7 @@ def _of_step(step: Any, state: Tensor) -> tuple[Movable, Values, Values]:
     """The state of a step, and the ends of the controls behind it, each a constant field."""
     if isinstance(step, FittedStages):
         low, high = (step.units.inputs * np.array(end) for end in step.value_range)
-        domain = step.layout.mesh
-        found = _waves(state, float(low[0]), float(high[0]), None if domain is None else domain.mesh)
-        return found, low[1:], high[1:]
+        return _waves(state, float(low[0]), float(high[0]), step.layout), low[1:], high[1:]
     mean, modes = _latent(step)
     found = _field(state, mean[: state.size], modes[:, : state.size], *_latent_range(step))
     behind = slice(state.size, None, state.size)
@@ -160,12 +159,11 @@ def _of_step(step: Any, state: Tensor) -> tuple[Movable, Values, Values]:
 def _of_stages(fitted: FittedStages, tensors: Sequence[Tensor]) -> tuple[Movable, ...]:
     """Components of one array, or parts stacked on one grid, by the range that the training values had in each."""
     stack = None if fitted.packing is None else fitted.packing.input_code
-    mesh = None if fitted.packing is None else fitted.packing.mesh
     if fitted.start.model is not None and not isinstance(stack, InputStack):
         return (_of_array(fitted.start.model.fitted_, tensors[0]),)
     low, high = (fitted.units.inputs * np.array(end) for end in fitted.value_range)
     if not isinstance(stack, InputStack):
-        return (_waves(tensors[0], float(low.min()), float(high.max()), mesh),)
+        return (_waves(tensors[0], float(low.min()), float(high.max()), fitted.layout),)
     found, start = [], 0
     for tensor, table, count in zip(tensors, stack.tables, stack.counts, strict=True):
         ends = low[start : start + count], high[start : start + count]
@@ -174,7 +172,7 @@ def _of_stages(fitted: FittedStages, tensors: Sequence[Tensor]) -> tuple[Movable
             names = tensor.columns or ((tensor.name,) if count == 1 else tuple(f"column {i}" for i in range(count)))
             found.append(_columns(tensor, (ends[0] + ends[1]) / 2, *ends, names))
         else:
-            found.append(_waves(tensor, float(ends[0].min()), float(ends[1].max()), mesh))
+            found.append(_waves(tensor, float(ends[0].min()), float(ends[1].max()), fitted.layout))
     return tuple(found)
 
 
@@ -198,30 +196,49 @@ def _field(tensor: Tensor, start: Values, modes: Values, low: Values, high: Valu
     return Movable(tensor, start.reshape(tensor.shape), sliders, modes[first].reshape(shape), "standard deviations")
 
 
-def _waves(tensor: Tensor, low: float, high: float, mesh: Mesh | None) -> Movable:
-    """A field by the longest waves of its domain, each at most as high as half the range of its values."""
-    flat, height = _harmonics(tensor, mesh), (high - low) / 2
-    modes = height * flat / np.maximum(np.abs(flat).max(axis=tuple(range(1, flat.ndim)), keepdims=True), 1e-300)
-    names = [f"wave {i}" for i in range(len(modes))]
-    ends = np.ones(len(modes))
+def _waves(tensor: Tensor, low: float, high: float, layout: Layout) -> Movable:
+    """A field by the longest waves of its domain: the longest as high as half the range of its values, others less."""
+    mesh = None if layout.mesh is None else layout.mesh.mesh
+    if mesh is not None and mesh.nodes in tensor.shape:
+        numbers, flat = _on_mesh(tensor, mesh)
+    else:
+        numbers, flat = _on_grid(tensor, layout)
+    peaks = np.abs(flat).max(axis=tuple(range(1, flat.ndim)), keepdims=True)
+    heights = (high - low) / 2 / (1 + numbers)
+    modes = heights.reshape(-1, *(1 for _ in tensor.shape)) * flat / np.maximum(peaks, 1e-300)
+    ends, names = np.ones(len(modes)), [f"wave {i}" for i in range(len(modes))]
     sliders = _sliders(-ends, ends, np.zeros(len(modes)), names)
     return Movable(tensor, np.full(tensor.shape, (low + high) / 2), sliders, modes, "half ranges")
 
 
-def _harmonics(tensor: Tensor, mesh: Mesh | None) -> Values:
-    """(waves, *shape), the first of them constant."""
-    if mesh is not None and mesh.nodes in tensor.shape:
-        axis = mesh.node_axis(tensor.shape)
-        functions = mesh.harmonics(min(_MODES, mesh.nodes)).functions
-        shape = [mesh.nodes if i == axis else 1 for i in range(len(tensor.shape))]
-        return np.broadcast_to(functions.reshape(-1, *shape), (len(functions), *tensor.shape))
-    space = space_of(tensor.shape) or tensor.shape[-1:]
+def _on_mesh(tensor: Tensor, mesh: Mesh) -> tuple[Values, Values]:
+    """Squares of wavenumbers, and (waves, *shape), the first of them constant."""
+    axis = mesh.node_axis(tensor.shape)
+    functions = mesh.harmonics(min(_MODES, mesh.nodes)).functions
+    shape = [mesh.nodes if i == axis else 1 for i in range(len(tensor.shape))]
+    whole = np.broadcast_to(functions.reshape(-1, *shape), (len(functions), *tensor.shape))
+    return np.arange(len(functions), dtype=np.float64), whole
+
+
+def _on_grid(tensor: Tensor, layout: Layout) -> tuple[Values, Values]:
+    """The same on a grid, along axes of space: cosines, and both waves of a period."""
+    ends = dict(zip(layout.space, zip(layout.boundaries, layout.closed, strict=True), strict=True))
+    rank = len(tensor.shape)
+    space = [axis for axis in ends if -axis <= rank and tensor.shape[axis] > 1] or [-1]
     waves = sorted(product(range(_MODES), repeat=len(space)), key=lambda k: (sum(n * n for n in k), k))[:_MODES]
     found = []
     for numbers in waves:
         field = np.ones(tensor.shape)
-        for axis, n in enumerate(numbers, start=len(tensor.shape) - len(space)):
-            along = np.cos(np.pi * n * np.linspace(0, 1, tensor.shape[axis]))
-            field = field * along.reshape([-1 if i == axis else 1 for i in range(len(tensor.shape))])
+        for axis, n in zip(space, numbers, strict=True):
+            along = _wave(n, tensor.shape[axis], *ends.get(axis, ("free", False)))
+            field = field * along.reshape([-1 if i == rank + axis else 1 for i in range(rank)])
         found.append(field)
-    return np.stack(found)
+    return np.array([float(sum(n * n for n in k)) for k in waves]), np.stack(found)
+
+
+def _wave(n: int, points: int, boundary: str, closed: bool) -> Values:
+    """Half waves of a cosine, or of a period the sines and cosines in turn."""
+    if boundary != "periodic":
+        return np.asarray(np.cos(np.pi * n * np.linspace(0, 1, points)))
+    phase = 2 * np.pi * ((n + 1) // 2) * np.arange(points) / (points - closed)
+    return np.asarray(np.sin(phase) if n % 2 else np.cos(phase))

@@ -59,7 +59,7 @@ export function axes(paper, box, across, up, names, { grid = false } = {}) {
   const bottom = box.top + box.height;
   const x = along(across, box.left, box.left + box.width);
   const y = along(up, bottom, box.top);
-  const rights = ticks(Math.min(...across), Math.max(...across), few(box.width, 64));
+  const rights = ticks(Math.min(...across), Math.max(...across), few(box.width, 56));
   const ups = ticks(Math.min(...up), Math.max(...up), few(box.height, 44));
   pen.lineWidth = 1;
   pen.strokeStyle = colour("line");

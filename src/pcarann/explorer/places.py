@@ -65,7 +65,7 @@ def _drawn(mesh: Mesh) -> tuple[Values, Values, Values, str]:
     if points.shape[1] == 1:
         return points, none, every, "along a line"
     if mesh.cells and mesh.dimension == 1:
-        return _on_paper(points), none, every, "the nodes"
+        return _on_paper(points), none, every, "values at the nodes"
     if mesh.cells and points.shape[1] == 2:
         return points, mesh.triangles, every, ""
     if mesh.cells:
@@ -73,7 +73,7 @@ def _drawn(mesh: Mesh) -> tuple[Values, Values, Values, str]:
         behind = np.argsort(points[triangles].mean(axis=1) @ np.cross(*_RIGHT_AND_UP), kind="stable")
         return _on_paper(points), triangles[behind], np.unique(triangles), "the surface, seen from above in front"
     if points.shape[1] == 2:
-        return points, none, every, "at points"
+        return points, none, every, "values at points"
     across = int(np.argmin(np.ptp(points, axis=0)))
     near = _near_the_middle(points[:, across])
     level = float(np.median(points[near, across]))

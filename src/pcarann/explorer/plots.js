@@ -148,18 +148,23 @@ export function drawMesh(canvas, { mesh, data, scale, units, probe }) {
   const x = along(across, box.left, box.left + box.width);
   const y = along(up, box.top + box.height, box.top);
   const place = (i) => [x(seen[2 * i]), y(seen[2 * i + 1])];
-  if (mesh.triangles.data.length) shaded(paper, box, mesh, data, scale, place);
-  else dots(paper, shown, data, scale, place, box);
+  let reached = shown;
+  if (mesh.triangles.data.length) {
+    const seen = shaded(paper, box, mesh, data, scale, place);
+    if (mesh.points.shape[1] === 3) reached = seen;
+  } else dots(paper, shown, data, scale, place, box);
   if (mesh.points.shape[1] === 2) axes(paper, box, across, up, ["x", "y"]);
   colourBar(paper, box, scale, units);
   if (probe !== undefined) mark(paper, place(probe));
-  return { place, nearest: (px, py) => nearestNode(shown, place, px, py), step: (i, key) => beside(shown, place, i, key) };
+  return { place, nearest: (px, py) => nearestNode(reached, place, px, py), step: (i, key) => beside(reached, place, i, key) };
 }
 
-/** Triangles one after another, values linear in each; which pixel lies in which triangle is found once for a size. */
+/** Triangles one after another, values linear in each; gives the nodes of those that can be seen. */
 function shaded(paper, box, mesh, data, scale, place) {
+  let seen;
   paint(paper, box, (bytes, width, height) => {
-    const { corners, shares } = coverOf(mesh, box, paper.ratio, width, height, place);
+    const { corners, shares, reached } = coverOf(mesh, box, paper.ratio, width, height, place);
+    seen = reached;
     const nodes = mesh.triangles.data;
     for (let p = 0; p < corners.length; p++) {
       const t = corners[p];
@@ -169,10 +174,13 @@ function shaded(paper, box, mesh, data, scale, place) {
       scale.put(bytes, 4 * p, value);
     }
   });
+  return seen;
 }
 
 const covers = new WeakMap();
+const SIZES = 4; // of pictures of a mesh that are kept
 
+/** Which pixel lies in which triangle, found once for a size, and the nodes of triangles that have one. */
 function coverOf(mesh, box, ratio, width, height, place) {
   const key = [width, height].join();
   if (covers.get(mesh)?.[key]) return covers.get(mesh)[key];
@@ -206,7 +214,10 @@ function coverOf(mesh, box, ratio, width, height, place) {
       }
     }
   }
-  covers.set(mesh, { ...covers.get(mesh), [key]: { corners, shares } });
+  const reached = new Set();
+  for (const t of new Set(corners)) if (t >= 0) for (let k = 0; k < 3; k++) reached.add(nodes[t + k]);
+  const kept = Object.entries(covers.get(mesh) ?? {}).slice(1 - SIZES);
+  covers.set(mesh, { ...Object.fromEntries(kept), [key]: { corners, shares, reached: Int32Array.from(reached).sort() } });
   return covers.get(mesh)[key];
 }
 

@@ -4,7 +4,7 @@
 
 s̄ is where sliders stand at first, a₀ the mean of the training inputs. Of numbers and columns s is the value itself. Of
 a field φ are its modes, each as large as the standard deviation along it, so that s counts deviations. Stages keep no
-modes of their inputs: theirs are waves of the domain, as large as half the range of the training values.
+modes of their inputs: theirs are waves of the domain, the longest as high as half the range of the training values.
 """
 
 from __future__ import annotations
