@@ -19,6 +19,7 @@ NAV: dict[str, dict[str, str]] = {
         "stages.md": "Stages that see space",
         "serving.md": "Serving over HTTP",
         "performance.md": "Performance",
+        "explorer.md": "A page to explore",
         "migrating.md": "Coming from other libraries",
         "faq.md": "Questions",
     },

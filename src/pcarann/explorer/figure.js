@@ -64,12 +64,13 @@ export class Figure {
     if (bands && !this.listed) found.push(segments("Show", Object.entries(SHOWN), this.show, again("show")));
     if (portrait.alphas.length)
       found.push(choice("Interval", portrait.alphas.map((a) => [a, `${said(100 * (1 - a))} %`]), this.alpha, again("alpha")));
-    const pin = made("button", { type: "button", id: "pin", "aria-pressed": String(Boolean(this.pinned)) }, this.pinned ? "Unpin" : "Pin to compare");
+    const pin = made("button", { type: "button", id: "pin", "aria-pressed": String(Boolean(this.pinned)) }, this.pinned ? "Unpin" : "Pin");
+    pin.title = this.pinned ? "Compare no more" : "Keep this prediction, to compare others with it";
     pin.addEventListener("click", () => this.changed("pin"));
     found.push(pin);
     if (this.pinned && !this.listed) found.push(segments("Compare", Object.entries(COMPARED), this.compare, again("compare")));
     if (!this.listed)
-      found.push(check("Hold the scale", this.held, (on) => {
+      found.push(check("Hold scale", this.held, (on) => {
         this.held = on;
         this.draw();
       }));
@@ -142,7 +143,7 @@ export class Figure {
     const half = this.compare !== "difference" && this.show === "mean" && one.half ? ` ± ${said(one.half[at], 2)}` : "";
     const units = tensor.units ? ` ${tensor.units}` : "";
     const level = half ? (this.portrait.alphas.length ? `, ${said(100 * (1 - this.alpha))} % interval` : ", spread of the members") : "";
-    const name = this.compare === "difference" ? `Δ${tensor.name}` : tensor.name;
+    const name = `${this.compare === "difference" ? "Δ" : ""}${tensor.name}${view.standing()}`;
     part("value").replaceChildren(`${name} = `, made("b", {}, `${said(data[at])}${half}${units}`), " ", made("span", { class: "where" }, `at ${view.whereabouts()}${level}`));
     part("value").dataset.value = String(data[at]);
     part("value").dataset.half = half ? String(one.half[at]) : "";
@@ -213,9 +214,7 @@ export function axisControls(view, changed) {
     };
     const coords = view.coords(axis);
     if (role !== "time" && size <= 6) {
-      const vector = view.layout.mesh && size === view.layout.mesh.points.shape[1];
-      const names = coords.map((value, i) => [i, vector ? "xyz"[i] : view.tensor.axes[axis].coords ? said(value) : String(i)]);
-      short.push(segments(title, names, view.at[axis], set));
+      short.push(segments(title, coords.map((_, i) => [i, view.entry(axis, i)]), view.at[axis], set));
     } else {
       long.push(axisSlider(title, view.tensor.axes[axis].coords ?? coords.map((i) => i + (role === "time" ? 1 : 0)), view.at[axis], set));
     }

@@ -124,6 +124,19 @@ export class View {
     return (kind === "map" ? words.reverse() : words).join(", ");
   }
 
+  /** The component that is seen, where there are several: "[x]". */
+  standing() {
+    const held = this.layout.held.filter((axis) => this.tensor.axes[axis].role === "component" && this.tensor.axes[axis].size > 1);
+    return held.map((axis) => `[${this.entry(axis, this.at[axis])}]`).join("");
+  }
+
+  /** What an entry of an axis is called: its coordinate, x, y or z of a vector, or its number. */
+  entry(axis, i) {
+    const { coords, size } = this.tensor.axes[axis];
+    if (coords) return said(coords[i]);
+    return this.layout.mesh && size === this.layout.mesh.points.shape[1] ? XYZ[i] : String(i);
+  }
+
   coords(axis) {
     const { mesh } = this.layout;
     if (mesh && axis === this.layout.free[0]) return this.order.map((i) => mesh.points.data[i]);
