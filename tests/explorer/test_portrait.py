@@ -48,4 +48,4 @@ def test_axes_have_roles_names_and_coordinates():
 def test_what_a_model_cannot_tell_is_not_promised():
     assert portrait(grid())["novelty"]
     assert not portrait(stages())["novelty"]
-    assert portrait(stages())["inputs"][0]["unit"] == "half ranges"
+    assert portrait(stages())["inputs"][0]["unit"].startswith("half ranges")

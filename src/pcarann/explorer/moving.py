@@ -27,6 +27,7 @@ _MOST_VALUES = 1 << 20  # of all modes of a field
 _MOST_COLUMNS = 64  # that have sliders of their own
 _REACH = 3.0  # deviations to which a slider goes where no range is known
 _FAR = 1e200  # an end of no range
+_OF_WAVES = "half ranges; waves may be unlike the training inputs"
 _FEW = 8  # values along one axis that are numbers, not a field
 
 
@@ -208,7 +209,7 @@ def _waves(tensor: Tensor, low: float, high: float, layout: Layout) -> Movable:
     modes = heights.reshape(-1, *(1 for _ in tensor.shape)) * flat / np.maximum(peaks, 1e-300)
     ends, names = np.ones(len(modes)), [f"wave {i}" for i in range(len(modes))]
     sliders = _sliders(-ends, ends, np.zeros(len(modes)), names)
-    return Movable(tensor, np.full(tensor.shape, (low + high) / 2), sliders, modes, "half ranges")
+    return Movable(tensor, np.full(tensor.shape, (low + high) / 2), sliders, modes, _OF_WAVES)
 
 
 def _on_mesh(tensor: Tensor, mesh: Mesh) -> tuple[Values, Values]:
