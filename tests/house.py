@@ -39,7 +39,7 @@ LAYERS = {
         "loading",
         "pcarann",
     ),
-    "callers": ("export", "serving"),
+    "callers": ("export", "serving", "explorer"),
     "beside": ("problems", "baselines"),
     "benchmark": ("benchmark",),
     "command line": ("cli",),

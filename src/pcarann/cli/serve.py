@@ -36,10 +36,13 @@ _TOKEN = "PCARANN_TOKEN"
 def serve(models: tuple[Path, ...], host: str, port: int, **options: Any) -> None:
     """Let others call MODELS over HTTP, each by the name of its file, by the Open Inference Protocol (KServe, Triton).
 
+    At the address itself stands a page on which they are explored.
+
     A file that changes is read again while the server runs. Ctrl+C, or SIGTERM, ends it when all that is being asked is
     answered.
     """
     try:
+        from pcarann.explorer.site import explorer
         from pcarann.serving.app import application
         from pcarann.serving.guards import LOCAL
         from pcarann.serving.running import address, bound, run
@@ -53,7 +56,8 @@ def serve(models: tuple[Path, ...], host: str, port: int, **options: Any) -> Non
     local = host in LOCAL
     named = {name.lower() for name in options["allow_host"]}
     hosts = {*LOCAL, *named} if local else {host, *named} if named else None
-    more, opened = [UMBRIDGE] if options["umbridge"] else [], _opened_by(options)
+    more = [explorer(), *([UMBRIDGE] if options["umbridge"] else [])]
+    opened = _opened_by(options)
     app = application(models, limits=limits, token=token, hosts=hosts, additions=more, open_model=opened)
     if not local and token is None:
         errors.print(

@@ -1,0 +1,65 @@
+/* What the page shows, as lines of Python that compute the same. */
+
+/** The lines: `places` and `sources` are by input, `alpha` undefined where no interval is shown. */
+export function asPython({ portrait, places, sources, alpha }) {
+  const plain = portrait.inputs.every((one) => !one.modes && !sources[one.name]);
+  const lines = plain ? numbers(portrait, places) : settings(portrait, places, sources);
+  const extra = portrait.inputs.some((one) => one.name === "controls") && portrait.kind === "Marching";
+  const how = extra ? ", controls=controls" : "";
+  const call = alpha === undefined ? `prediction = model.predict(X${how})` : `band = model.predict_interval(X, alpha=${alpha}${how})`;
+  const needed = new Set(["import pcarann"]);
+  if (lines.some((line) => line.includes("np."))) needed.add("import numpy as np");
+  if (lines.some((line) => line.includes("json."))) needed.add("import json");
+  if (!plain) needed.add("from pcarann.explorer import inputs_at");
+  const imports = [...needed].sort((a, b) => a.startsWith("from") - b.startsWith("from") || (a < b ? -1 : 1));
+  return [...imports, "", `model = pcarann.load(${quoted(portrait.file)})`, ...lines, call, ""].join("\n");
+}
+
+/** Tables and numbers alone are written out. */
+function numbers(portrait, places) {
+  const arrays = portrait.inputs.map((one) => {
+    const values = `[${Array.from(places[one.name], number).join(", ")}]`;
+    return { key: one.part, text: `np.array(${one.kind === "number" ? values : `[${values}]`})` };
+  });
+  if (arrays.length === 1 && !arrays[0].key) return [`X = ${arrays[0].text}`];
+  return [`X = {${arrays.map(({ key, text }) => `${quoted(key)}: ${text}`).join(", ")}}`];
+}
+
+/** Fields are made by their sliders. */
+function settings(portrait, places, sources) {
+  const parts = portrait.inputs.map((input) => {
+    const source = sources[input.name];
+    const moved = input.sliders
+      .map((slider, k) => [slider.label, places[input.name][k], slider.start])
+      .filter(([, at, start]) => at !== start)
+      .map(([label, at]) => `${quoted(label)}: ${number(at)}`);
+    const sample = source ? [`"sample": ${loaded(source, input.name)}`] : [];
+    return [input.name, [...sample, ...moved]];
+  });
+  const rows = parts.filter(([, moved]) => moved.length).map(([name, moved]) => `    ${quoted(name)}: {${laidOut(moved)}},`);
+  const left = portrait.inputs.some((one) => one.name === "controls") && portrait.kind === "Marching" ? "X, controls" : "X";
+  if (!rows.length) return [`${left} = inputs_at(model)`];
+  return [`${left} = inputs_at(model, {`, ...rows, "})"];
+}
+
+/** In one line where that is short, else one in each. */
+function laidOut(moved) {
+  const whole = moved.join(", ");
+  return whole.length < 40 ? whole : `\n${moved.map((one) => `        ${one},`).join("\n")}\n    `;
+}
+
+function loaded({ file, sample, samples, named, header }, name) {
+  const kind = file.split(".").pop().toLowerCase();
+  const rows = samples > 1 ? `[${sample}]` : "";
+  if (kind === "npy") return `np.load(${quoted(file)})${rows}`;
+  if (kind === "csv") return `np.genfromtxt(${quoted(file)}, delimiter=","${header ? ", skip_header=1" : ""})${rows}`;
+  return `np.array(json.load(open(${quoted(file)}))${named ? `[${quoted(name)}]` : ""})${rows}`;
+}
+
+function number(value) {
+  return Object.is(value, -0) ? "0" : String(value);
+}
+
+function quoted(text) {
+  return JSON.stringify(text);
+}

@@ -1,0 +1,254 @@
+"""The explorer in a browser: what it shows is what `predict` says, by pointer, keys and eyes of every kind."""
+
+import contextlib
+import json
+
+import numpy as np
+import pytest
+from explored import MODELS, browser_fixture, grid, parts, running, served_fixture, table  # noqa: F401
+
+import pcarann
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of models in the threads of the server
+SHOWN = "#field[data-state=shown]"
+TENSORS = """(what) => {
+  const tensors = window.pcarann.last[what];
+  return Object.fromEntries(Object.entries(tensors).map(([name, { data }]) => [name, [...data]]));
+}"""
+
+
+@pytest.fixture
+def opened(browser, served):
+    """Open the page of a model; all that the browser says or asks for elsewhere fails the test at its end."""
+    address, _ = served
+    heard, asked, contexts = [], [], []
+
+    def open_page(name, width=1280, height=860, scheme="light", at=address, **options):
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(5000)
+        page.on("console", lambda message: heard.append(message.text))
+        page.on("pageerror", lambda error: heard.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(f"{at}/?model={name}")
+        page.wait_for_selector(SHOWN)
+        return page
+
+    open_page.heard = heard
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not heard
+    assert not [url for url in asked if not url.startswith(("http://127.0.0.1:", "http://localhost:"))]
+
+
+def settled(page):
+    """Wait for the answer to what was done last."""
+    page.wait_for_timeout(60)
+    page.wait_for_selector(SHOWN)
+    return {name: np.array(values, dtype=float) for name, values in page.evaluate(TENSORS, "outputs").items()}
+
+
+def slide(page, label, key="PageUp"):
+    page.get_by_label(label, exact=True).press(key)
+
+
+def test_a_slider_moves_the_field_to_what_predict_says(opened):
+    page, model = opened("grid"), grid()
+    before = settled(page)["outputs"]
+    slide(page, "mode 2")
+    found = settled(page)
+    X = np.array(page.evaluate(TENSORS, "inputs")["inputs"]).reshape(1, 12, 9)
+    place = float(page.get_by_label("mode 2, as a number").input_value())
+    np.testing.assert_allclose(X, pcarann.explorer.inputs_at(model, {"inputs": {"mode 2": place}}), atol=1e-12)
+    band = model.predict_interval(X, alpha=0.1)
+    assert abs(found["outputs"] - before).max() > 0.01
+    for name, field in (("outputs", band.mean), ("outputs.lower", band.lower), ("outputs.upper", band.upper)):
+        np.testing.assert_allclose(found[name], field.ravel(), atol=1e-9)
+    assert found["novelty"][0] == pytest.approx(model.novelty(X).p_value[0])
+
+
+def test_the_probe_follows_pointer_and_keys(opened):
+    page = opened("grid")
+    fields = settled(page)
+    box = page.locator("#canvas").bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    value = page.locator("#value")
+    first = int(value.get_attribute("data-index"))
+    page.locator("#plot").focus()
+    page.keyboard.press("ArrowRight")
+    assert int(value.get_attribute("data-index")) == first + 1
+    page.keyboard.press("ArrowUp")
+    index = int(value.get_attribute("data-index"))
+    assert index == first + 1 + 9
+    assert float(value.get_attribute("data-value")) == fields["outputs"][index]
+    half = (fields["outputs.upper"] - fields["outputs.lower"])[index] / 2
+    assert float(value.get_attribute("data-half")) == pytest.approx(half)
+    page.keyboard.press("Shift+ArrowDown")
+    assert int(value.get_attribute("data-index")) == (first + 1) % 9
+    assert page.locator("#cross").is_visible()
+
+
+def run_python(page, folder):
+    """Run what the page shows, beside the files of the models; what it defines."""
+    code = page.locator("#python").inner_text()
+    names = {}
+    with contextlib.chdir(folder):
+        exec(compile(code, "page", "exec"), names)
+    return names
+
+
+@pytest.mark.parametrize("name", ["table", "parts", "flow", "stages"])
+def test_every_kind_of_model_is_shown_as_predicted_and_as_its_code_computes(opened, served, name):
+    page = opened(name)
+    page.click("#random")
+    found, given = settled(page), page.evaluate(TENSORS, "inputs")
+    model = MODELS[name]()
+    signature = pcarann.export.signature.Signature.of(model)
+    arrays = {one.name: np.reshape(given[one.name], (1, *one.shape)) for one in signature.inputs}
+    X, how = signature.opened(arrays)
+    expected = signature.by_name(model.predict(X, **how))
+    names = run_python(page, served[1])
+    computed = signature.by_name(names["band"].mean if "band" in names else names["prediction"])
+    for output in signature.outputs:
+        np.testing.assert_allclose(found[output.name], np.asarray(expected[output.name]).ravel(), atol=1e-9)
+        np.testing.assert_allclose(found[output.name], np.asarray(computed[output.name]).ravel(), atol=1e-9)
+
+
+def test_names_units_and_coordinates_are_shown_as_they_are(opened):
+    page = opened("table")
+    assert page.get_by_label("depth <b>", exact=True).count() == 1
+    page.locator("#plot").focus()
+    page.keyboard.press("ArrowRight")
+    words = page.locator("#value").inner_text()
+    assert "at t = 0.5" in words
+    assert " m at" in words
+
+
+def test_outputs_components_and_numbers_of_a_mesh(opened):
+    page = opened("parts")
+    fields = settled(page)
+    page.locator("#plot").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowUp")
+    value = page.locator("#value")
+    at = int(value.get_attribute("data-index"))
+    page.get_by_label("y", exact=True).check()
+    assert int(value.get_attribute("data-index")) == at + 1  # the same node, the other component
+    assert float(value.get_attribute("data-value")) == fields["u"][at + 1]
+    page.get_by_label("T", exact=True).check()
+    assert not page.get_by_label("y", exact=True).count()
+    page.get_by_label("loads", exact=True).check()
+    assert page.locator("#list tbody tr").count() == 2
+
+
+def test_two_inputs_are_compared(opened):
+    page = opened("grid")
+    before = settled(page)["outputs"]
+    page.click("#pin")
+    slide(page, "mode 1")
+    after = settled(page)["outputs"]
+    page.get_by_label("Difference").check()
+    page.locator("#plot").focus()
+    page.keyboard.press("ArrowRight")
+    value = page.locator("#value")
+    index = int(value.get_attribute("data-index"))
+    assert float(value.get_attribute("data-value")) == after[index] - before[index]
+    page.get_by_label("Pinned").check()
+    assert float(value.get_attribute("data-value")) == before[index]
+    page.click("#pin")
+    assert not page.get_by_label("Difference").count()
+
+
+def test_a_sample_from_a_file_is_shown_and_others_are_refused(opened, served, tmp_path):
+    page, model = opened("grid"), grid()
+    samples = np.random.default_rng(5).normal(size=(3, 12, 9))
+    np.save(served[1] / "samples.npy", np.asfortranarray(samples.astype(np.float32)))
+    page.set_input_files("#file", served[1] / "samples.npy")
+    page.fill("#sample-number", "2")
+    found = settled(page)["outputs"]
+    expected = model.predict(samples[2:].astype(np.float32).astype(float))
+    np.testing.assert_allclose(found, expected.ravel(), atol=1e-9)
+    np.testing.assert_allclose(run_python(page, served[1])["band"].mean.ravel(), found, atol=1e-9)
+    np.save(tmp_path / "other.npy", np.zeros((3, 4)))
+    page.set_input_files("#file", tmp_path / "other.npy")
+    page.wait_for_selector("#trouble:not([hidden])")
+    words = "other.npy holds an array of shape (3, 4), but a sample is inputs (12, 9)."
+    assert page.locator("#trouble").inner_text() == words
+    (tmp_path / "named.json").write_text(json.dumps({"inputs": samples[0].tolist()}))
+    page.set_input_files("#file", tmp_path / "named.json")
+    page.wait_for_selector("#trouble", state="hidden")
+    assert settled(page)["outputs"] == pytest.approx(model.predict(samples[:1]).ravel(), abs=1e-9)
+
+
+def test_outside_the_data_the_gauge_says_so(opened):
+    page = opened("table")
+    assert "Like the training data" in page.locator("#novelty").inner_text()
+    page.get_by_label("speed, as a number").fill("9")
+    settled(page)
+    assert "Outside the training data" in page.locator("#novelty").inner_text()
+    assert "speed is 9" in page.locator("#warning").inner_text()
+
+
+@pytest.mark.parametrize(("name", "scheme"), [("grid", "light"), ("grid", "dark"), ("parts", "dark")])
+def test_labels_and_contrast_hold_in_light_and_dark(opened, name, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    page = opened(name, scheme=scheme)
+    page.click("#pin")
+    page.locator("#plot").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("html").get_attribute("data-theme") == scheme
+    found = axe.Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+
+
+def test_the_theme_can_be_turned_and_the_code_copied(opened):
+    page = opened("grid", scheme="dark", permissions=["clipboard-read", "clipboard-write"])
+    page.click("#copy")
+    page.get_by_text("Copied").first.wait_for()
+    copied = page.evaluate("() => navigator.clipboard.readText()")
+    assert copied.strip() == page.locator("#python").inner_text().strip()
+    dark = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+    page.click("#theme")
+    assert page.evaluate("() => getComputedStyle(document.body).backgroundColor") != dark
+    page.reload()
+    page.wait_for_selector(SHOWN)
+    assert page.locator("html").get_attribute("data-theme") == "light"
+
+
+@pytest.mark.parametrize("name", ["grid", "parts"])
+def test_a_narrow_screen_needs_no_scrolling_aside(opened, name):
+    page = opened(name, width=360, height=740)
+    page.click("#pin")
+    assert page.evaluate("() => document.documentElement.scrollWidth") == 360
+
+
+def test_stale_answers_are_dropped_and_troubles_told(opened):
+    page = opened("grid")
+    held = []
+    page.route("**/infer", lambda route: held.append(route))
+    slide(page, "mode 1", "ArrowRight")
+    page.wait_for_timeout(80)
+    slide(page, "mode 1", "ArrowRight")
+    page.wait_for_timeout(80)
+    assert page.locator("#field").get_attribute("data-state") == "waiting"
+    assert len(held) >= 2
+    held[-1].fulfill(status=400, content_type="application/json", body='{"error": "This is refused."}')
+    page.wait_for_selector("#trouble:not([hidden])")
+    assert page.locator("#trouble").inner_text() == "This is refused."
+    page.unroute("**/infer")
+    slide(page, "mode 1", "ArrowRight")
+    page.wait_for_selector(SHOWN)
+    assert page.locator("#trouble").is_hidden()
+    opened.heard[:] = [words for words in opened.heard if "400" not in words]
+
+
+def test_a_server_with_a_token_asks_for_it(opened, browser, served):
+    with running([served[1] / "grid.pcarann"], token="secret") as address:
+        page = browser.new_context().new_page()
+        page.goto(address)
+        page.fill("#token", "secret")
+        page.click("#enter")
+        page.wait_for_selector(SHOWN)
+        page.context.close()
