@@ -8,17 +8,21 @@
 Every operator is one of ONNX with its meaning there, so that a graph goes into an ONNX file as it is (`onnx_file`), and
 into a page whose script knows the same few operators (`pcarann.explorer`). The first axis of every input counts
 samples, and its length is not known.
+
+Everything is float64. What is written inside `sheet.loosely()` may be done in single precision where a file is made for
+that (`precision`): the rest is not, since rounding is amplified there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-__all__ = ["OPERATORS", "Graph", "Node", "Port", "Sheet", "Value"]
+__all__ = ["DOUBLE", "OPERATORS", "Graph", "Node", "Port", "Sheet", "Value"]
 
 Values = np.ndarray[Any, np.dtype[Any]]
 
@@ -62,6 +66,8 @@ OPERATORS = frozenset(
     }
 )
 """All that graphs are made of"""
+DOUBLE = 11
+"""The number that ONNX has for float64"""
 _SMALL = 64  # values of constants that are compared by what they hold
 
 
@@ -82,6 +88,8 @@ class Node:
     inputs: tuple[str, ...]
     output: str
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    loose: bool = False
+    """Whether single precision is enough for it"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +100,7 @@ class Graph:
     outputs: tuple[Port, ...]
     nodes: tuple[Node, ...]
     constants: Mapping[str, Values]
-    """float64, int64 or bool"""
+    """float64, int64 or bool; float32 too in a graph for single precision"""
 
 
 class Value:
@@ -124,6 +132,9 @@ class Value:
     def __truediv__(self, other: Any) -> Value:
         return self.sheet("Div", self, _real(other))
 
+    def __rtruediv__(self, other: Any) -> Value:
+        return self.sheet("Div", _real(other), self)
+
     def __matmul__(self, other: Any) -> Value:
         return self.sheet("MatMul", self, _real(other))
 
@@ -142,6 +153,7 @@ class Sheet:
         self._nodes: list[Node] = []
         self._constants: dict[str, Values] = {}
         self._known: dict[tuple[Any, ...], tuple[str, Any]] = {}  # every constant is written once
+        self._loose = False
 
     def input(self, name: str, shape: Sequence[int]) -> Value:
         """An input, (samples, *shape)."""
@@ -164,8 +176,17 @@ class Sheet:
         if operator not in OPERATORS:
             raise ValueError(f"{operator} is no operator of these graphs.")
         names = tuple(one.name if isinstance(one, Value) else self.constant(one).name for one in inputs)
-        self._nodes.append(Node(operator, names, f"v{len(self._nodes)}", attributes))
+        self._nodes.append(Node(operator, names, f"v{len(self._nodes)}", attributes, self._loose))
         return Value(self, self._nodes[-1].output)
+
+    @contextmanager
+    def loosely(self) -> Iterator[None]:
+        """What is written inside may be done in single precision."""
+        before, self._loose = self._loose, True
+        try:
+            yield
+        finally:
+            self._loose = before
 
     def tanh(self, x: Value) -> Value:
         """Of every number."""
@@ -174,6 +195,26 @@ class Sheet:
     def sqrt(self, x: Value) -> Value:
         """Of every number."""
         return self("Sqrt", x)
+
+    def maximum(self, x: Any, y: Any) -> Value:
+        """The greater of two numbers each."""
+        return self("Max", _real(x), _real(y))
+
+    def minimum(self, x: Any, y: Any) -> Value:
+        """The smaller of two numbers each."""
+        return self("Min", _real(x), _real(y))
+
+    def where(self, condition: Any, x: Any, y: Any) -> Value:
+        """Numbers of x where a condition holds, those of y elsewhere."""
+        return self("Where", condition, _real(x), _real(y))
+
+    def less(self, x: Any, y: Any) -> Value:
+        """Whether x < y."""
+        return self("Less", _real(x), _real(y))
+
+    def counted(self, x: Value) -> Value:
+        """1 where a condition holds, 0 elsewhere."""
+        return self("Cast", x, to=DOUBLE)
 
     def gathered(self, x: Value, indices: Values, axis: int = 1) -> Value:
         """Entries along an axis, by their indices."""
@@ -194,6 +235,18 @@ class Sheet:
     def summed(self, x: Value, axes: Sequence[int], keep: bool = False) -> Value:
         """The sum over some axes."""
         return self("ReduceSum", x, np.asarray(axes, dtype=np.int64), keepdims=int(keep))
+
+    def averaged(self, x: Value, axes: Sequence[int], keep: bool = False) -> Value:
+        """The mean over some axes."""
+        return self("ReduceMean", x, np.asarray(axes, dtype=np.int64), keepdims=int(keep))
+
+    def greatest(self, x: Value, axes: Sequence[int], keep: bool = False) -> Value:
+        """The greatest number along some axes."""
+        return self("ReduceMax", x, np.asarray(axes, dtype=np.int64), keepdims=int(keep))
+
+    def least(self, x: Value, axes: Sequence[int], keep: bool = False) -> Value:
+        """The least number along some axes."""
+        return self("ReduceMin", x, np.asarray(axes, dtype=np.int64), keepdims=int(keep))
 
     def graph(self, outputs: Mapping[str, tuple[Value, Sequence[int]]]) -> Graph:
         """What was written, with these outputs by name, each with its shape; what none of them needs is left out."""

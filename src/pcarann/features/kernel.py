@@ -39,7 +39,15 @@ from pcarann.features.random_layers import MOST_JUDGED
 from pcarann.latent.weighting import Weighting
 from pcarann.readout.ridge import choose_ridge, spectrum_of_gram
 
-__all__ = ["KernelFeatures", "choose_length", "landmark_features", "matern52", "median_distance", "squared_distances"]
+__all__ = [
+    "REST",
+    "KernelFeatures",
+    "choose_length",
+    "landmark_features",
+    "matern52",
+    "median_distance",
+    "squared_distances",
+]
 
 SHARE = 0.9
 """Of the training samples, each member's landmarks"""
@@ -52,7 +60,7 @@ _MEDIAN_ROWS = 500
 _PER_KERNEL = 500  # multiplications that take as long as one value of k, with its roots and exponentials
 _EPS = 2.0**-52
 _NEAR_ROUNDING = 1e3 * _EPS
-_REST = [(-1) ** n * (1 - n + n * (n - 1) / 3) / math.factorial(n) for n in range(4, 16)]
+REST = [(-1) ** n * (1 - n + n * (n - 1) / 3) / math.factorial(n) for n in range(4, 16)]
 """Coefficients of s⁴, s⁵, … in k"""
 
 
@@ -247,7 +255,7 @@ def _matern52_rest(squares: Array, near: Array) -> Array:
         return whole
     # The series is exact to rounding up to s = ½, where the difference k − 1 + s²/6 has lost three digits.
     series: Array = 0.0
-    for coefficient in reversed(_REST):
+    for coefficient in reversed(REST):
         series = series * root + coefficient
     series *= squares * squares
     rest = xp.where(root < 0.5, series, whole - 1.0 + squares / 6.0)
@@ -260,7 +268,7 @@ def _matern52_slope(squares: Array, near: Array) -> Array:
     root = xp.sqrt(squares)
     whole = (1.0 + root) * xp.exp(-root) / -6.0
     series: Array = 0.0
-    for power, coefficient in reversed(list(enumerate(_REST, start=4))):
+    for power, coefficient in reversed(list(enumerate(REST, start=4))):
         series = series * root + coefficient * power / 2
     series *= squares
     return xp.where(near, xp.where(root < 0.5, series, whole + 1.0 / 6.0), whole)

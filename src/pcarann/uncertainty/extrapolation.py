@@ -24,11 +24,16 @@ from pcarann.backend.arrays import Array, place_of, taken
 from pcarann.ensemble.mean_and_spread import Ensemble
 from pcarann.uncertainty.novelty import LEVEL, Values
 
-__all__ = ["Edge", "Outside"]
+__all__ = ["CERTAIN", "LEAST_SHARE", "MIRRORED", "ROUNDING", "Edge", "Outside"]
 
-_ROUNDING = 1e-9  # of the size of the inputs
-_CERTAIN = 100.0  # times below the level, a p-value leaves no doubt
-_MIRRORED = 0.5  # of half a side of the box, that the mirror image goes inside at most
+ROUNDING = 1e-9
+"""Of the size of the inputs"""
+CERTAIN = 100.0
+"""Times below the level, a p-value leaves no doubt"""
+MIRRORED = 0.5
+"""Of half a side of the box, that the mirror image goes inside at most"""
+LEAST_SHARE = 1e-6
+"""Of the way outside, that it goes inside at least"""
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class Outside:
         share, distance, certainty, edge, mirrored = (taken(part, mine) for part in parts)
         found = certainty * (xp.abs(taken(mean, local) - edge) + xp.abs(edge - mirrored) / share + distance * spread)
         # New in combination alone: inside in every respect that is known here, but for rounding.
-        found = xp.where(distance <= _ROUNDING, 0.0, found)
+        found = xp.where(distance <= ROUNDING, 0.0, found)
         found = xp.where(xp.isnan(found), math.inf, found)
         # Row i of what was found, or the row of zeros behind it.
         at = {row: i for i, row in enumerate(local)}
@@ -113,14 +118,14 @@ class Edge:
             clipped = [ensemble.encode(xp.minimum(xp.maximum(taken(inputs, rows), low), high))]
         inside = [self._inside(part) for part in clipped]
         steps = [a - b for a, b in zip(x, inside, strict=True)]
-        room = _MIRRORED * 0.5 * (self.high - self.low)
+        room = MIRRORED * 0.5 * (self.high - self.low)
         # The longest share of the way for which no coordinate goes further inside than there is room.
         ways = [xp.where(xp.abs(s) > room, room / xp.where(s != 0, xp.abs(s), 1.0), 1.0) for s in steps]
-        share = xp.clip(xp.min(xp.stack([xp.min(way, axis=1) for way in ways]), axis=0), min=1e-6)[:, None]
+        share = xp.clip(xp.min(xp.stack([xp.min(way, axis=1) for way in ways]), axis=0), min=LEAST_SHARE)[:, None]
         distance = sum(xp.linalg.vector_norm(s, axis=1)[:, None] for s in steps) / len(steps)
         distance = (distance + xp.clip(missed - self.residual, min=0.0)) / self.size
         mirrored = [b - share * s for b, s in zip(inside, steps, strict=True)]
-        certainty = np.clip(np.log(LEVEL / p[rows]) / math.log(_CERTAIN), 0.0, 1.0)
+        certainty = np.clip(np.log(LEVEL / p[rows]) / math.log(CERTAIN), 0.0, 1.0)
         return Outside(rows, inside, mirrored, share, distance, ensemble.place.put(certainty[:, None]))
 
     def output_spread(self, ensemble: Ensemble) -> Array:

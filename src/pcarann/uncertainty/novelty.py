@@ -31,14 +31,15 @@ from pcarann.backend.arrays import Array, to_host
 from pcarann.latent.channels import latent_parts
 from pcarann.latent.pca import PCA
 
-__all__ = ["LEVEL", "Names", "Novelty", "NoveltyTest", "Sight", "Tails", "p_among"]
+__all__ = ["LEAST_P", "LEVEL", "Names", "Novelty", "NoveltyTest", "Sight", "Tails", "p_among", "shells", "tail_of"]
 
 LEVEL = 0.01
 """p-value at which an input counts as new"""
 _BODY = 0.8  # share of the reference that is no tail
 _LEAST_TAIL = 0.1  # of the spread: a tail without any length would make every new value a surprise
 _LEAST_UNIT = 1e-3  # of its size, by which a coordinate that never changed may change
-_LEAST_P = 1e-300
+LEAST_P = 1e-300
+"""p-values end here"""
 _SHELLS = (4, 16, 64)  # leading latents, whose tails must not be measured by those of the weak ones behind them
 _AS_SMALL = 10.0  # times the least p-value, up to which that of another group says the same
 _UNMOVED = 5.0  # such units a coordinate that never changed is from its tail
@@ -142,13 +143,18 @@ def p_among(depth: Values, reference: Values) -> Values:
     >>> print(p_among(np.array([0.5, 8.5, 20.0]), np.arange(1.0, 10.0)).round(4))
     [1.e+00 2.e-01 7.e-04]
     """
-    upper = reference[int(_BODY * len(reference)) :]
-    tail, count = max(float((upper - upper[0]).mean()), _LEAST_TAIL), len(upper)
+    tail, count = tail_of(reference)
     above = len(reference) - np.searchsorted(reference, depth, side="left")
     beyond = np.maximum(depth - reference[-1], 0.0)
     p: Values = (1 + above) / (len(reference) + 1) * (1 + beyond / (count * tail)) ** -count
     # So far out that squares are no numbers any more.
-    return np.where(np.isfinite(depth), np.maximum(p, _LEAST_P), _LEAST_P)
+    return np.where(np.isfinite(depth), np.maximum(p, LEAST_P), LEAST_P)
+
+
+def tail_of(reference: Values) -> tuple[float, int]:
+    """The mean excess b of the tail of a reference, ascending, and the number k of its values."""
+    upper = reference[int(_BODY * len(reference)) :]
+    return max(float((upper - upper[0]).mean()), _LEAST_TAIL), len(upper)
 
 
 def p_among_others(depth: Values) -> Values:
@@ -262,7 +268,7 @@ class NoveltyTest:
         start = 2 * columns
         for c, (size, part) in enumerate(zip(sizes, seen.parts, strict=True)):
             where = f" of {names.channels[c]}" if len(sizes) > 1 else ""
-            for shell in _shells(part):
+            for shell in shells(part):
                 count = shell.stop - shell.start
                 if statistic < start + 2 * count:
                     at = shell.start + (statistic - start) % count
@@ -284,7 +290,7 @@ def _statistics(seen: Sight, floor: float) -> tuple[Values, tuple[int, ...]]:
     """All statistics of inputs, (samples, statistics), and how many stand in each group."""
     groups = [np.concatenate([seen.columns, -seen.columns], axis=1)]
     for c, part in enumerate(seen.parts):
-        for shell in _shells(part):
+        for shell in shells(part):
             groups.append(np.concatenate([seen.x[:, shell], -seen.x[:, shell]], axis=1))
         if part.stop - part.start > 1:  # one latent alone is its own distance
             groups.append(seen.distance[:, c : c + 1])
@@ -293,7 +299,7 @@ def _statistics(seen: Sight, floor: float) -> tuple[Values, tuple[int, ...]]:
     return np.concatenate(groups, axis=1), tuple(group.shape[1] for group in groups)
 
 
-def _shells(part: slice) -> list[slice]:
+def shells(part: slice) -> list[slice]:
     """The latents of a channel in groups: the leading ones, those behind them, and so on."""
     ends = [*(part.start + end for end in _SHELLS if end < part.stop - part.start), part.stop]
     return [slice(start, end) for start, end in zip([part.start, *ends], ends, strict=False)]

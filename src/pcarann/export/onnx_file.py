@@ -1,0 +1,136 @@
+"""An ONNX file of a surrogate, which any runtime of that format evaluates: no Python, no `pcarann`.
+
+    to_onnx(model, "model.onnx")                      float64
+    to_onnx(model, "model.onnx", single=True)         float32 in and out
+
+The first axis of all tensors counts samples, as many as are asked for. Names are those of `Signature`. Metadata tell
+in JSON what tensors are: `pcarann.inputs` and `pcarann.outputs` their names, shapes, columns, coordinates and units,
+`pcarann.level` and `pcarann.method` of what level intervals are and what they guarantee.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import numpy as np
+
+from pcarann import __version__
+from pcarann.export.graph import DOUBLE, Graph, Port
+from pcarann.export.graphs import graph_of, level_of
+from pcarann.export.precision import SINGLE, in_single
+from pcarann.export.signature import Signature, Tensor
+from pcarann.files import atomic_writer, check_target
+from pcarann.uncertainty.conformal import Method
+
+__all__ = ["OPSET", "metadata_of", "onnx_bytes", "to_onnx"]
+
+OPSET = 18
+"""Of the operators, those of December 2022"""
+_IR_VERSION = 8  # of that opset
+_MOST_BYTES = 2**31 - 1  # that the format can hold in one file
+
+
+def to_onnx(
+    model: Any,
+    path: str | os.PathLike[str],
+    *,
+    alpha: float | None = None,
+    method: Method = "sample",
+    single: bool = False,
+) -> None:
+    """Write a fitted surrogate as an ONNX file, atomically.
+
+    Outputs are mean and standard deviation, intervals of level 1 − alpha where the surrogate is calibrated (None is
+    0.1 then), and the p-value of each input among those of the training.
+    """
+    check_target(path)
+    found = onnx_bytes(model, alpha=alpha, method=method, single=single)
+    with atomic_writer(path) as file:
+        file.write(found)
+
+
+def onnx_bytes(model: Any, *, alpha: float | None = None, method: Method = "sample", single: bool = False) -> bytes:
+    """The ONNX file of a fitted surrogate."""
+    onnx = _onnx()
+    graph = graph_of(model, alpha, method)
+    about = metadata_of(model, alpha, method, single)
+    graph = in_single(graph) if single else graph
+    size = sum(values.nbytes for values in graph.constants.values())
+    if size > _MOST_BYTES:
+        raise ValueError(f"The model has {size / 1e9:.1f} GB of numbers, but an ONNX file holds 2 GB at most.")
+    proto = onnx.helper.make_model(
+        _graph_proto(onnx, graph, SINGLE if single else DOUBLE),
+        opset_imports=[onnx.helper.make_opsetid("", OPSET)],
+        ir_version=_IR_VERSION,
+        producer_name="pcarann",
+        producer_version=__version__,
+        doc_string=_said(graph, about),
+    )
+    onnx.helper.set_model_props(proto, about)
+    onnx.checker.check_model(proto, full_check=size < _MOST_BYTES // 2)
+    found: bytes = proto.SerializeToString()
+    return found
+
+
+def metadata_of(
+    model: Any, alpha: float | None = None, method: Method = "sample", single: bool = False
+) -> dict[str, str]:
+    """What a file tells of a surrogate, as JSON by name."""
+    signature, level = Signature.of(model), level_of(model, alpha, method)
+    about: dict[str, Any] = {
+        "kind": type(model).__name__,
+        "version": __version__,
+        "precision": "float32" if single else "float64",
+        "inputs": [_described(one) for one in signature.inputs],
+        "outputs": [_described(one) for one in signature.outputs],
+        "level": None if level is None else 1 - level,
+        "method": None if level is None else method,
+    }
+    mesh = getattr(model, "mesh_", None)
+    if mesh is not None:
+        about["mesh"] = {"points": mesh.points.tolist(), "cells": {name: c.tolist() for name, c in mesh.cells.items()}}
+    return {f"pcarann.{name}": json.dumps(value, ensure_ascii=False) for name, value in about.items()}
+
+
+def _described(tensor: Tensor) -> dict[str, Any]:
+    """A tensor in words that JSON has; what is not known of it is left out."""
+    found: dict[str, Any] = {"name": tensor.name, "shape": list(tensor.shape)}
+    coords = {dim: np.asarray(values).tolist() for dim, values in tensor.coords.items()}
+    more = {"columns": list(tensor.columns), "dims": list(tensor.dims), "coords": coords, "attrs": dict(tensor.attrs)}
+    return found | {name: value for name, value in more.items() if value}
+
+
+def _graph_proto(onnx: Any, graph: Graph, real: int) -> Any:
+    """The graph in the words of ONNX; ports are of this kind of numbers."""
+    make = onnx.helper
+
+    def port(one: Port) -> Any:
+        return make.make_tensor_value_info(one.name, real, ["samples", *one.shape])
+
+    nodes = [make.make_node(node.operator, node.inputs, [node.output], **node.attributes) for node in graph.nodes]
+    constants = [onnx.numpy_helper.from_array(values, name) for name, values in graph.constants.items()]
+    return make.make_graph(
+        nodes, "pcarann", [port(one) for one in graph.inputs], [port(one) for one in graph.outputs], constants
+    )
+
+
+def _said(graph: Graph, about: dict[str, str]) -> str:
+    names = [", ".join(one.name for one in ports) for ports in (graph.inputs, graph.outputs)]
+    return (
+        f"A surrogate made by pcarann {__version__}: {json.loads(about['pcarann.kind'])}, inputs {names[0]}, outputs "
+        f"{names[1]}. The first axis counts samples. Metadata pcarann.* are JSON."
+    )
+
+
+def _onnx() -> Any:
+    try:
+        import onnx
+    except ImportError:
+        raise ImportError("ONNX files need onnx: install it with pip install 'pcarann[onnx]'.") from None
+    import onnx.checker
+    import onnx.helper
+    import onnx.numpy_helper
+
+    return onnx

@@ -1,0 +1,75 @@
+"""A graph for single precision: what comes in and goes out is float32, and so is what was written loosely.
+
+The rest stays in float64: sums of nearly dependent features, distances and tails amplify rounding beyond what single
+precision leaves. Values are cast where one meets the other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pcarann.export.graph import DOUBLE, Graph, Node, Values
+
+__all__ = ["SINGLE", "in_single"]
+
+SINGLE = 1
+"""The number that ONNX has for float32"""
+_DECISIONS = frozenset({"Equal", "Greater", "Less", "Not", "Shape"})
+_MOVES = frozenset({"Concat", "Expand", "Gather", "Identity", "Reshape", "Slice", "Transpose", "Unsqueeze"})
+
+
+def in_single(graph: Graph) -> Graph:
+    """The same graph with float32 inputs and outputs."""
+    return _Casting(graph).graph()
+
+
+class _Casting:
+    """Goes through a graph once and knows the precision of every value: SINGLE, DOUBLE, or 0 for no real numbers."""
+
+    def __init__(self, graph: Graph):
+        self._of = graph
+        self._kinds = dict.fromkeys((port.name for port in graph.inputs), SINGLE)
+        self._nodes: list[Node] = []
+        self._constants: dict[str, Values] = {}
+        self._cast: dict[tuple[str, int], str] = {}
+
+    def graph(self) -> Graph:
+        outputs = {port.name for port in self._of.outputs}
+        for node in self._of.nodes:
+            kind = SINGLE if node.output in outputs else self._kind(node)
+            names = tuple(self._as(name, kind) for name in node.inputs)
+            decides = node.operator in _DECISIONS or not self._real(node)
+            self._kinds[node.output] = 0 if decides else kind
+            attributes = node.attributes
+            if node.operator == "Cast" and attributes["to"] == DOUBLE:  # of a decision
+                attributes, self._kinds[node.output] = {"to": kind}, kind
+            self._nodes.append(Node(node.operator, names, node.output, attributes, node.loose))
+        return Graph(self._of.inputs, self._of.outputs, tuple(self._nodes), self._constants)
+
+    def _kind(self, node: Node) -> int:
+        """The precision in which a node is done: what only moves numbers leaves them as they are."""
+        if node.operator in _MOVES:
+            return next((kind for name in node.inputs if (kind := self._kinds.get(name, 0))), DOUBLE)
+        return SINGLE if node.loose else DOUBLE
+
+    def _real(self, node: Node) -> bool:
+        return any(self._kinds.get(name) or self._is_real_constant(name) for name in node.inputs)
+
+    def _is_real_constant(self, name: str) -> bool:
+        return name in self._of.constants and self._of.constants[name].dtype == np.float64
+
+    def _as(self, name: str, kind: int) -> str:
+        """A value in a precision: itself, or what a cast makes of it."""
+        if name in self._of.constants:
+            values = self._of.constants[name]
+            if values.dtype != np.float64 or kind == DOUBLE:
+                self._constants[name] = values
+                return name
+            self._constants.setdefault(f"{name}.single", values.astype(np.float32))
+            return f"{name}.single"
+        if self._kinds[name] in (0, kind):
+            return name
+        if (name, kind) not in self._cast:
+            self._cast[name, kind] = f"{name}.{'single' if kind == SINGLE else 'double'}"
+            self._nodes.append(Node("Cast", (name,), self._cast[name, kind], {"to": kind}))
+        return self._cast[name, kind]
