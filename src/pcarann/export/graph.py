@@ -220,6 +220,10 @@ class Sheet:
         """Entries along an axis, by their indices."""
         return self("Gather", x, np.asarray(indices, dtype=np.int64), axis=axis)
 
+    def one_of(self, x: Value, index: int, axis: int = 1) -> Value:
+        """One entry along an axis, which is gone then."""
+        return self("Gather", x, np.int64(index), axis=axis)
+
     def reshaped(self, x: Value, shape: Sequence[int]) -> Value:
         """Of another shape (samples, *shape)."""
         return self("Reshape", x, np.asarray([-1, *shape], dtype=np.int64))

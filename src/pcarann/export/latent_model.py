@@ -1,29 +1,17 @@
-"""A model of latents on a sheet: û = G(Φ(F(a))), its spread over the members, and what leaving the data adds.
-
-Inputs and latents are (samples, elements, …): one row for each element that predictions are averaged over, the identity
-first. For the members rows of all samples stand one below another.
-"""
+"""A model of latents on a sheet: û = G(Φ(F(a))), its spread over the members, and what leaving the data adds."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 
-from pcarann.backend.arrays import place_of, to_host
-from pcarann.ensemble.mean_and_spread import Ensemble
+from pcarann.export.ensembles import LatentModel
 from pcarann.export.graph import Sheet, Value
-from pcarann.export.members import write_members
 from pcarann.export.outside import Looks, possible_error
 from pcarann.export.written import Written
 from pcarann.fitted import Fitted
-from pcarann.latent.pca import PCA
 from pcarann.latent.smoothing import Smoothing
 
-__all__ = ["LatentModel", "write_latent_model"]
-
-Values = np.ndarray[Any, np.dtype[Any]]
+__all__ = ["write_latent_model"]
 
 
 def write_latent_model(sheet: Sheet, fitted: Fitted, inputs: Value) -> Written:
@@ -40,87 +28,6 @@ def write_latent_model(sheet: Sheet, fitted: Fitted, inputs: Value) -> Written:
     looks = Looks.of(sheet, fitted, fields, x)
     beyond = None if fitted.edge is None else possible_error(model, fitted, looks, centre)
     return Written(found.mean, found.members, beyond, looks.p)
-
-
-@dataclass(frozen=True, eq=False)
-class LatentModel:
-    """An ensemble on a sheet."""
-
-    sheet: Sheet
-    ensemble: Ensemble
-
-    @property
-    def elements(self) -> int:
-        """Of the group, over which predictions are averaged"""
-        return len(self.ensemble.averaged)
-
-    def orbit(self, inputs: Value) -> Value:
-        """(samples, values) inputs moved by each element: (samples, elements, values)."""
-        values = int(self.ensemble.input_pca.mean.shape[0])
-        group = self.ensemble.group
-        if group is None or self.elements == 1:
-            return self.sheet.reshaped(inputs, (1, values))
-        count = np.arange(1.0, values + 1)[None, :]
-        tables = np.concatenate([group.move_inputs(count, g) for g in self.ensemble.averaged])
-        return self._gathered(inputs, tables)
-
-    def encoded(self, fields: Value) -> Value:
-        """F of (samples, elements, values) inputs: (samples, elements, latent)."""
-        pca = self.ensemble.input_pca
-        return (fields - to_host(pca.mean)) @ _encoder(pca)
-
-    def latents(self, x: Value) -> Value:
-        """Φ of every member for (…, latent) latents: (members, rows, output latent)."""
-        return write_members(
-            self.sheet, self.ensemble.members, self.sheet.reshaped(x, (self.ensemble.input_pca.n_components,))
-        )
-
-    def decoded(self, latents: Value) -> Value:
-        """Fields of (samples · elements, output latent), moved back and averaged: (samples, values)."""
-        mean = to_host(self.ensemble.output_pca.mean)[None, :]
-        if self.elements > 1:
-            mean = np.concatenate([self._moved_back(mean, g) for g in self.ensemble.averaged]).mean(axis=0)[None, :]
-        with self.sheet.loosely():
-            return self.change(latents) + mean
-
-    def change(self, latents: Value) -> Value:
-        """Changes of such latents as those of fields, (samples, values)."""
-        sheet, values = self.sheet, int(self.ensemble.output_pca.mean.shape[0])
-        with sheet.loosely():
-            fields = latents @ to_host(self.ensemble.output_pca.modes)
-            if self.elements == 1:
-                return fields
-            count = np.arange(1.0, values + 1)[None, :]
-            tables = np.concatenate([self._moved_back(count, g) for g in self.ensemble.averaged])
-            tables += np.sign(tables) * values * np.arange(self.elements)[:, None]
-            return sheet.averaged(self._gathered(sheet.reshaped(fields, (self.elements * values,)), tables), [1])
-
-    def spread(self, deviations: Value) -> Value:
-        """σ of the deviations of all members from their mean, (members, rows, output latent): (samples, values)."""
-        sheet, members = self.sheet, len(self.ensemble.members)
-        with sheet.loosely():
-            if self.elements == 1:
-                fields = deviations @ to_host(self.ensemble.output_pca.modes)
-                squares = sheet.summed(fields * fields, [0])
-            else:
-                fields = [self.change(sheet("Gather", deviations, np.int64(k), axis=0)) for k in range(members)]
-                squares = sum((one * one for one in fields[1:]), start=fields[0] * fields[0])
-            return sheet.sqrt(squares / max(members - 1, 1))
-
-    def _moved_back(self, fields: Values, element: int) -> Values:
-        group = self.ensemble.group
-        assert group is not None
-        return to_host(group.move_outputs(fields, group.inverse(element)))
-
-    def _gathered(self, fields: Value, tables: Values) -> Value:
-        """sᵢ a_{jᵢ} for each of some tables sᵢ (jᵢ + 1), (tables, values): (samples, tables, values)."""
-        found = self.sheet.gathered(fields, np.abs(tables).astype(np.int64) - 1)
-        return found * np.sign(tables) if (tables < 0).any() else found
-
-
-def _encoder(pca: PCA) -> Values:
-    """The matrix of F, (values, latent)."""
-    return np.ascontiguousarray(to_host(pca.encode_adjoint(place_of(pca.mean).eye(pca.n_components))).T)
 
 
 def _smoothed(sheet: Sheet, fields: Value, smoothing: Smoothing, grid: tuple[int, ...]) -> Value:

@@ -25,9 +25,9 @@ Values = np.ndarray[Any, np.dtype[Any]]
 
 def write_members(sheet: Sheet, members: Sequence[Member], x: Value) -> Value:
     """Φ of every member for (rows, latent) latents: (members, rows, output latent)."""
-    features = [member.features for member in members]
-    kernels = [one for one in features if isinstance(one, KernelFeatures)]
-    terms = _kernel(sheet, kernels, x) if kernels else _layers(sheet, features, x)
+    features: list[Any] = [member.features for member in members]
+    write = _kernel if isinstance(features[0], KernelFeatures) else _layers
+    terms = write(sheet, features, x)
     readout, start, total = _stacked(members, lambda member: member.coefficients), 0, None
     for term, width in terms:
         part = term @ readout[:, start : start + width, :]
@@ -41,7 +41,7 @@ def _layers(sheet: Sheet, features: Sequence[RandomFeatures], x: Value) -> list[
     found, inputs, weights = [], _weighted(features[0].weighting, x), [one.hidden_weights() for one in features]
     for layer, scale in enumerate(features[0].scales):
         W = np.stack([np.ascontiguousarray(to_host(one[layer]).T) for one in weights])
-        c = _stacked(features, lambda one, layer=layer: one.anchors[layer])[:, None, :]
+        c = np.stack([to_host(one.anchors[layer]) for one in features])[:, None, :]
         inputs = sheet.tanh((inputs @ W - c) * scale)
         found.append((inputs, int(W.shape[2])))
     return found + _linear(features[0].weighting, x)

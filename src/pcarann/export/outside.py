@@ -1,8 +1,8 @@
 """Inputs beside the training data on a sheet: their p-values, and the possible error δ outside.
 
-What `pcarann.uncertainty.novelty` and `pcarann.uncertainty.extrapolation` compute for the inputs that need it is written
-down for all inputs; δ is 0 where they lie inside. Statistics stand in one table, (groups, statistics), the first of a
-group repeated where it has fewer than others, so that the greatest depth of all groups is one operator.
+What `pcarann.uncertainty.novelty` and `pcarann.uncertainty.extrapolation` compute for the inputs that need it is
+written down for all inputs; δ is 0 where they lie inside. Statistics stand in one table, (groups, statistics), the
+first of a group repeated where it has fewer than others, so that the greatest depth of all groups is one operator.
 """
 
 from __future__ import annotations
@@ -10,20 +10,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pcarann.backend.arrays import to_host
+from pcarann.export.ensembles import LatentModel
 from pcarann.export.graph import Sheet, Value
 from pcarann.fitted import Fitted
 from pcarann.latent.channels import latent_parts
 from pcarann.latent.resampled import Resampled
 from pcarann.uncertainty.extrapolation import CERTAIN, LEAST_SHARE, MIRRORED, ROUNDING
 from pcarann.uncertainty.novelty import LEAST_P, LEVEL, shells, tail_of
-
-if TYPE_CHECKING:
-    from pcarann.export.latent_model import LatentModel
 
 __all__ = ["Looks", "possible_error"]
 
@@ -52,7 +50,7 @@ class Looks:
     @property
     def p(self) -> Value:
         """The p-value of each input as it is, (samples,)"""
-        return self.all_p.sheet.gathered(self.all_p, np.int64(0))
+        return self.all_p.sheet.one_of(self.all_p, 0)
 
 
 def possible_error(model: LatentModel, fitted: Fitted, looks: Looks, centre: Value) -> Value:
@@ -111,7 +109,7 @@ def _leading(fitted: Fitted) -> Values:
 
 def _residual(sheet: Sheet, fitted: Fitted, fields: Value, x: Value, modes: Values) -> Value:
     """What these of the modes miss of each channel, (samples, elements, channels)."""
-    pca, (count, channels) = fitted.ensemble.input_pca, modes.shape
+    pca, channels = fitted.ensemble.input_pca, modes.shape[1]
     centred = fields - to_host(pca.mean)
     resampled = isinstance(pca, Resampled)
     if resampled:  # whose modes are not orthonormal
