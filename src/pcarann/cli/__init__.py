@@ -14,6 +14,7 @@ import click
 from pcarann import __version__
 from pcarann.cli.benchmarks import demo, reproduce
 from pcarann.cli.data import describe, generate
+from pcarann.cli.export import export
 from pcarann.cli.models import adapt, calibrate, fit
 from pcarann.cli.predictions import evaluate, predict
 from pcarann.cli.serve import serve
@@ -46,5 +47,5 @@ def main() -> None:
     """
 
 
-for command in (demo, generate, describe, fit, predict, evaluate, calibrate, adapt, serve, reproduce):
+for command in (demo, generate, describe, fit, predict, evaluate, calibrate, adapt, export, serve, reproduce):
     main.add_command(command)

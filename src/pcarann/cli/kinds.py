@@ -1,4 +1,4 @@
-"""What a file is, by what is in it: a model, a picture, a prediction, data that `generate` wrote.
+"""What a file is, by what is in it: a model, a picture, a prediction, an export, data that `generate` wrote.
 
 Nothing is trusted and little is read: a few bytes of a picture, the names of the arrays in a `.npz` file, the header of
 a model file.
@@ -16,7 +16,7 @@ from typing import Any
 from pcarann.cli.options import PROBLEMS
 from pcarann.storage.header import read_header
 
-__all__ = ["GENERATED", "MODEL", "PICTURE", "PREDICTION", "Kind", "is_model", "largest_parts", "size_in_words"]
+__all__ = ["GENERATED", "MODEL", "ONNX", "PICTURE", "PREDICTION", "Kind", "is_model", "largest_parts", "size_in_words"]
 
 _PREDICTIONS = ({"mean"}, {"mean", "std"}, {"mean", "std", "lower", "upper"})
 
@@ -69,6 +69,13 @@ def _is_picture(path: Path) -> bool:
     return start.startswith((b"\x89PNG\r\n\x1a\n", b"%PDF-")) or (start[:1] == b"<" and b"<svg" in start)
 
 
+def _is_onnx(path: Path) -> bool:
+    """Whether a file begins as those of `export` do: the version of the format, and who made it."""
+    with open(path, "rb") as file:
+        start = file.read(11)
+    return start[:1] == b"\x08" and start[2:] == b"\x12\x07pcarann"
+
+
 def _is_prediction(path: Path) -> bool:
     """Whether all arrays are parts of a prediction, of each output by name where there are several."""
     from pcarann.problems.meshes import WRITTEN
@@ -93,6 +100,7 @@ def _open_npz(path: Path) -> AbstractContextManager[Mapping[str, Any]]:
 
 
 MODEL = Kind("a pcarann model file", is_model)
+ONNX = Kind("an ONNX file that export wrote", _is_onnx)
 PICTURE = Kind("a picture", _is_picture)
 PREDICTION = Kind("a file of a prediction", _is_prediction)
 GENERATED = Kind("data that generate wrote", _is_generated)

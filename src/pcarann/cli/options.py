@@ -22,6 +22,7 @@ __all__ = [
     "load_surrogate",
     "matches",
     "mesh_of",
+    "method_option",
     "model_argument",
     "number_or_pair",
     "packing_facts",
@@ -176,6 +177,9 @@ def _key_option(name: str, about: str) -> Callable[..., Any]:
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+method_option = click.option(
+    "--method", type=click.Choice(["sample", "pooled", "simultaneous", "local"]), default="sample", show_default=True
+)
 model_argument = click.argument("model", type=click.Path(path_type=Path))
 device_option = click.option("--device", default=None, help="cpu, cuda or cuda:N.  [default: cpu]")
 

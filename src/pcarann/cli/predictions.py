@@ -23,6 +23,7 @@ from pcarann.cli.options import (
     load_surrogate,
     matches,
     mesh_of,
+    method_option,
     model_argument,
 )
 from pcarann.cli.output import busy, show
@@ -33,9 +34,6 @@ from pcarann.files import atomic_writer
 __all__ = ["evaluate", "predict", "write_prediction"]
 
 _MESHES = (".vtu", ".xdmf")
-_method_option = click.option(
-    "--method", type=click.Choice(["sample", "pooled", "simultaneous", "local"]), default="sample", show_default=True
-)
 
 
 @click.command()
@@ -49,7 +47,7 @@ _method_option = click.option(
 @click.option("--steps", type=int, help="Of a model that marches: snapshots to predict.  [default: as in its fit]")
 @click.option("--std", is_flag=True, help="Also write the standard deviation of the members.")
 @click.option("--alpha", type=float, default=None, help="Also write intervals of level 1 − alpha.")
-@_method_option
+@method_option
 @device_option
 @json_option
 def predict(
@@ -156,7 +154,7 @@ def _flat(fields: Mapping[str, Any]) -> dict[str, Any]:
 @click.option(
     "--alpha", type=float, default=0.05, show_default=True, help="Intervals of level 1 − alpha, if calibrated."
 )
-@_method_option
+@method_option
 @click.option(
     "--plots", type=click.Path(path_type=Path), help="Folder for pictures of the best, the median and the worst sample."
 )

@@ -76,10 +76,11 @@ def possible_error(model: LatentModel, fitted: Fitted, looks: Looks, centre: Val
     at_edge, mirrored = (sheet.averaged(one, [0]) for one in pair)
     spread = to_host(edge.output_spread(fitted.ensemble))
     changes = [sheet("Abs", model.change(one)) for one in (centre - at_edge, at_edge - mirrored)]
+    none = sheet.less(distance, np.nextafter(ROUNDING, 1.0))  # new in combination alone; false for NaN
     with sheet.loosely():
         found = (changes[0] + changes[1] / sheet.reshaped(share, (1,)) + distance * spread) * certainty
         found = sheet.where(sheet.less(found, math.inf), found, math.inf)  # NaN is no less
-        return sheet.where(sheet("Greater", distance, ROUNDING), found, 0.0)
+        return sheet.where(none, 0.0, found)
 
 
 def _inside(sheet: Sheet, edge: Any, x: Value) -> Value:

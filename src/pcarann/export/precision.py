@@ -49,7 +49,7 @@ class _Casting:
     def _kind(self, node: Node) -> int:
         """The precision in which a node is done: what only moves numbers leaves them as they are."""
         if node.operator in _MOVES:
-            return next((kind for name in node.inputs if (kind := self._kinds.get(name, 0))), DOUBLE)
+            return SINGLE if {self._kinds.get(name, 0) for name in node.inputs} <= {0, SINGLE} else DOUBLE
         return SINGLE if node.loose else DOUBLE
 
     def _real(self, node: Node) -> bool:
@@ -65,7 +65,7 @@ class _Casting:
             if values.dtype != np.float64 or kind == DOUBLE:
                 self._constants[name] = values
                 return name
-            self._constants.setdefault(f"{name}.single", values.astype(np.float32))
+            self._constants.setdefault(f"{name}.single", _rounded(values))
             return f"{name}.single"
         if self._kinds[name] in (0, kind):
             return name
@@ -73,3 +73,13 @@ class _Casting:
             self._cast[name, kind] = f"{name}.{'single' if kind == SINGLE else 'double'}"
             self._nodes.append(Node("Cast", (name,), self._cast[name, kind], {"to": kind}))
         return self._cast[name, kind]
+
+
+def _rounded(values: Values) -> Values:
+    """Numbers in single precision, or a refusal where they are too large or too small for it."""
+    sizes = np.abs(values[np.isfinite(values) & (values != 0)])
+    limits = np.finfo(np.float32)
+    if sizes.size and (sizes.max() > limits.max or sizes.max() < limits.tiny):
+        raise ValueError(f"Numbers of size {sizes.max():.1g} do not fit into single precision: export in double.")
+    with np.errstate(under="ignore"):
+        return values.astype(np.float32)
