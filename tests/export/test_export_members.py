@@ -6,7 +6,7 @@ from runtime import run
 
 from pcarann.ensemble.members import Member
 from pcarann.export.graph import Sheet
-from pcarann.export.members import write_members
+from pcarann.export.members import Members
 from pcarann.features.kernel import landmark_features
 from pcarann.features.random_layers import HiddenLayers, anchor_features
 from pcarann.latent.weighting import Weighting
@@ -31,8 +31,17 @@ def member(kind, k, weighting):
 def test_every_member_is_what_it_is_with_arrays(kind, weighting):
     members = [member(kind, k, weighting) for k in range(2)]
     sheet = Sheet()
-    found = write_members(sheet, members, sheet.input("x", (3,)))
+    found = Members(sheet, members)(sheet.input("x", (3,)))
     rows = np.concatenate([x[:3], 30 * x[:3], np.zeros((1, 3))])  # k is g and a polynomial near, and itself far away
     (values,) = run(sheet.graph({"y": (found, (7, 4))}), x=rows).values()
     wanted = np.stack([one(rows) for one in members])
     assert np.abs(values - wanted).max() < 1e-11 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize(("ridge", "rough"), [(1e-3, True), (0.0, False)])
+def test_hidden_weights_may_be_rounded_where_readouts_do_not_amplify_it(ridge, rough):
+    features, H = anchor_features(HiddenLayers(0, 0, (3, 40, 30)), x, (0.05, 0.05))
+    found = solve_readout(H, y, ridge)
+    sheet = Sheet()
+    value = Members(sheet, [Member.of(features, found.readout, found.report)], x)(sheet.input("x", (3,)))
+    assert len(sheet.graph({"y": (value, (1, 4))}).rough) == (2 if rough else 0)

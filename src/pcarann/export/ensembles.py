@@ -7,17 +7,16 @@ first. For the members rows of all samples stand one below another.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from operator import add
 from typing import Any
 
 import numpy as np
 
-from pcarann.backend.arrays import place_of, to_host
+from pcarann.backend.arrays import Array, place_of, to_host
 from pcarann.ensemble.mean_and_spread import Ensemble
 from pcarann.export.graph import Sheet, Value
-from pcarann.export.members import write_members
-from pcarann.latent.pca import PCA
+from pcarann.export.members import Members
 
 __all__ = ["LatentModel"]
 
@@ -30,6 +29,8 @@ class LatentModel:
 
     sheet: Sheet
     ensemble: Ensemble
+    known: Array | None = None
+    """Latents of training samples, by which it is found out what rounding does; None keeps all in double precision"""
 
     @property
     def elements(self) -> int:
@@ -43,19 +44,16 @@ class LatentModel:
         if group is None or self.elements == 1:
             return self.sheet.reshaped(inputs, (1, values))
         count = np.arange(1.0, values + 1)[None, :]
-        tables = np.concatenate([group.move_inputs(count, g) for g in self.ensemble.averaged])
-        return self._gathered(inputs, tables)
+        return self._gathered(inputs, np.concatenate([group.move_inputs(count, g) for g in self.ensemble.averaged]))
 
     def encoded(self, fields: Value) -> Value:
         """F of (samples, elements, values) inputs: (samples, elements, latent)."""
-        pca = self.ensemble.input_pca
-        return (fields - to_host(pca.mean)) @ _encoder(pca)
+        return (fields - to_host(self.ensemble.input_pca.mean)) @ self._encoder
 
     def latents(self, x: Value) -> Value:
         """Φ of every member for (…, latent) latents: (members, rows, output latent)."""
-        return write_members(
-            self.sheet, self.ensemble.members, self.sheet.reshaped(x, (self.ensemble.input_pca.n_components,))
-        )
+        rows = self.sheet.reshaped(x, (self.ensemble.input_pca.n_components,))
+        return self._members(rows)
 
     def decoded(self, latents: Value) -> Value:
         """Fields of (samples · elements, output latent), moved back and averaged: (samples, values)."""
@@ -69,25 +67,45 @@ class LatentModel:
         """Changes of such latents as those of fields, (samples, values)."""
         sheet, values = self.sheet, int(self.ensemble.output_pca.mean.shape[0])
         with sheet.loosely():
-            fields = latents @ to_host(self.ensemble.output_pca.modes)
+            fields = latents @ self._modes
             if self.elements == 1:
                 return fields
-            count = np.arange(1.0, values + 1)[None, :]
-            tables = np.concatenate([self._moved_back(count, g) for g in self.ensemble.averaged])
-            tables += np.sign(tables) * values * np.arange(self.elements)[:, None]
-            return sheet.averaged(self._gathered(sheet.reshaped(fields, (self.elements * values,)), tables), [1])
+            return sheet.averaged(self._gathered(sheet.reshaped(fields, (self.elements * values,)), self._back), [1])
 
     def spread(self, deviations: Value) -> Value:
         """σ of the deviations of all members from their mean, (members, rows, output latent): (samples, values)."""
         sheet, members = self.sheet, len(self.ensemble.members)
         with sheet.loosely():
             if self.elements == 1:
-                fields = deviations @ to_host(self.ensemble.output_pca.modes)
+                fields = deviations @ self._modes
                 squares = sheet.summed(fields * fields, [0])
             else:
                 each = [self.change(sheet.one_of(deviations, k, axis=0)) for k in range(members)]
                 squares = reduce(add, (one * one for one in each))
             return sheet.sqrt(squares / max(members - 1, 1))
+
+    @cached_property
+    def _members(self) -> Members:
+        return Members(self.sheet, self.ensemble.members, self.known)
+
+    @cached_property
+    def _encoder(self) -> Values:
+        """The matrix of F, (values, latent)"""
+        pca = self.ensemble.input_pca
+        return np.ascontiguousarray(to_host(pca.encode_adjoint(place_of(pca.mean).eye(pca.n_components))).T)
+
+    @cached_property
+    def _modes(self) -> Values:
+        return to_host(self.ensemble.output_pca.modes)
+
+    @cached_property
+    def _back(self) -> Values:
+        """Tables that move fields of all elements back, which stand one after another, (elements, values)"""
+        values = int(self.ensemble.output_pca.mean.shape[0])
+        count = np.arange(1.0, values + 1)[None, :]
+        tables = np.concatenate([self._moved_back(count, g) for g in self.ensemble.averaged])
+        found: Values = tables + np.sign(tables) * values * np.arange(self.elements)[:, None]
+        return found
 
     def _moved_back(self, fields: Values, element: int) -> Values:
         group = self.ensemble.group
@@ -98,8 +116,3 @@ class LatentModel:
         """sᵢ a_{jᵢ} for each of some tables sᵢ (jᵢ + 1), (tables, values): (samples, tables, values)."""
         found = self.sheet.gathered(fields, np.abs(tables).astype(np.int64) - 1)
         return found * np.sign(tables) if (tables < 0).any() else found
-
-
-def _encoder(pca: PCA) -> Values:
-    """The matrix of F, (values, latent)."""
-    return np.ascontiguousarray(to_host(pca.encode_adjoint(place_of(pca.mean).eye(pca.n_components))).T)

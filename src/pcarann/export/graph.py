@@ -101,6 +101,8 @@ class Graph:
     nodes: tuple[Node, ...]
     constants: Mapping[str, Values]
     """float64, int64 or bool; float32 too in a graph for single precision"""
+    rough: frozenset[str] = frozenset()
+    """Constants that may be kept in single precision, whatever is done with them"""
 
 
 class Value:
@@ -154,6 +156,7 @@ class Sheet:
         self._constants: dict[str, Values] = {}
         self._known: dict[tuple[Any, ...], tuple[str, Any]] = {}  # every constant is written once
         self._loose = False
+        self._rough: set[str] = set()
 
     def input(self, name: str, shape: Sequence[int]) -> Value:
         """An input, (samples, *shape)."""
@@ -170,6 +173,12 @@ class Sheet:
             self._known[key] = f"c{len(self._constants)}", array  # which is held, so that no other has its id
             self._constants[self._known[key][0]] = values
         return Value(self, self._known[key][0])
+
+    def rough(self, array: Any) -> Value:
+        """A constant that may be kept in single precision."""
+        found = self.constant(array)
+        self._rough.add(found.name)
+        return found
 
     def __call__(self, operator: str, *inputs: Any, **attributes: Any) -> Value:
         """Write an operator down; what it works on may be values, numbers and arrays."""
@@ -262,7 +271,8 @@ class Sheet:
                 nodes.append(node)
         constants = {name: values for name, values in self._constants.items() if name in needed}
         ports = tuple(Port(name, tuple(int(n) for n in shape)) for name, (_, shape) in outputs.items())
-        return Graph(tuple(self._inputs), ports, tuple(reversed(nodes)), constants)
+        rough = frozenset(self._rough.intersection(constants))
+        return Graph(tuple(self._inputs), ports, tuple(reversed(nodes)), constants, rough)
 
 
 def _real(value: Any) -> Any:

@@ -16,7 +16,7 @@ __all__ = ["write_latent_model"]
 
 def write_latent_model(sheet: Sheet, fitted: Fitted, inputs: Value) -> Written:
     """The prediction of a record for (samples, values) inputs in the user's units."""
-    model = LatentModel(sheet, fitted.ensemble)
+    model = LatentModel(sheet, fitted.ensemble, fitted.training_x)
     inside = inputs if fitted.units.inputs == 1.0 else inputs / fitted.units.inputs
     fields = model.orbit(_smoothed(sheet, inside, fitted.smoothing, fitted.ensemble.input_pca.grid))
     x = model.encoded(fields)

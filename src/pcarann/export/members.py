@@ -1,66 +1,110 @@
 """The members of an ensemble on a sheet: random layers or a kernel, each with its readout, all of them in one product.
 
 As in `pcarann.features`, whose formulas these are: the kernel with its series for near points too. Weights of all
-members are stacked, (members, latent, width), so that (rows, latent) become (members, rows, width) at once.
+members are stacked, (members, latent, width), so that (rows, latent) become (members, rows, width) at once. Hidden
+weights may be kept in single precision where that hardly changes what members say of training samples: readouts of
+nearly dependent features would amplify it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
 
-from pcarann.backend.arrays import Array, to_host
+from pcarann.backend.arrays import Array, place_of, taken, to_host
+from pcarann.backend.random import spread
 from pcarann.ensemble.members import Member
 from pcarann.export.graph import Sheet, Value
 from pcarann.features.kernel import REST, KernelFeatures
 from pcarann.features.random_layers import RandomFeatures
+from pcarann.latent.channels import latent_parts
 from pcarann.latent.weighting import Weighting
 
-__all__ = ["write_members"]
+__all__ = ["Members"]
 
-Values = np.ndarray[Any, np.dtype[Any]]
-
-
-def write_members(sheet: Sheet, members: Sequence[Member], x: Value) -> Value:
-    """Φ of every member for (rows, latent) latents: (members, rows, output latent)."""
-    features: list[Any] = [member.features for member in members]
-    write = _kernel if isinstance(features[0], KernelFeatures) else _layers
-    terms = write(sheet, features, x)
-    readout, start, total = _stacked(members, lambda member: member.coefficients), 0, None
-    for term, width in terms:
-        part = term @ readout[:, start : start + width, :]
-        total, start = part if total is None else total + part, start + width
-    assert total is not None
-    return total
+_PROBED, _JUDGES = 16, 2  # training samples and members that are looked at
+_ROBUST = 1e-6  # of the greatest output latent, that weights in single precision may change
 
 
-def _layers(sheet: Sheet, features: Sequence[RandomFeatures], x: Value) -> list[tuple[Value, int]]:
-    """h⁽¹⁾ = tanh(r₁ (W⁽¹⁾x − c⁽¹⁾)), h⁽²⁾ of that, and the linear term, with the number of each."""
-    found, inputs, weights = [], _weighted(features[0].weighting, x), [one.hidden_weights() for one in features]
-    for layer, scale in enumerate(features[0].scales):
-        W = np.stack([np.ascontiguousarray(to_host(one[layer]).T) for one in weights])
-        c = np.stack([to_host(one.anchors[layer]) for one in features])[:, None, :]
-        inputs = sheet.tanh((inputs @ W - c) * scale)
-        found.append((inputs, int(W.shape[2])))
-    return found + _linear(features[0].weighting, x)
+class Members:
+    """All members of an ensemble, whose weights are written once, however often they are used."""
+
+    def __init__(self, sheet: Sheet, members: Sequence[Member], known: Array | None = None):
+        """`known` latents of training samples tell whether weights may be kept in single precision; None for no."""
+        self._sheet = sheet
+        features: list[Any] = [member.features for member in members]
+        rough = known is not None and isinstance(features[0], RandomFeatures) and _is_robust(members, known)
+        self._features = _Kernel(features) if isinstance(features[0], KernelFeatures) else _Layers(features, rough)
+        self._linear = None if features[0].weighting.linear is None else to_host(features[0].weighting.linear)
+        widths = [*self._features.widths, *([] if self._linear is None else [len(self._linear)])]
+        readout = np.stack([to_host(member.coefficients) for member in members])
+        self._readouts = [np.ascontiguousarray(readout[:, part, :]) for part in latent_parts(widths)]
+
+    def __call__(self, x: Value) -> Value:
+        """Φ of every member for (rows, latent) latents: (members, rows, output latent)."""
+        terms = self._features(self._sheet, x) + ([] if self._linear is None else [x * self._linear])
+        return reduce(add, (term @ V for term, V in zip(terms, self._readouts, strict=True)))
 
 
-def _kernel(sheet: Sheet, features: Sequence[KernelFeatures], x: Value) -> list[tuple[Value, int]]:
-    """g of every landmark, the terms of the polynomial, and the linear term, with the number of each."""
-    Z = _stacked(features, lambda one: one.landmarks)
-    seen = _weighted(features[0].weighting, x)
-    own = sheet.summed(seen * seen, [-1], keep=True)
-    squares = (seen @ np.ascontiguousarray(np.swapaxes(Z, 1, 2))) * -2.0 + own + (Z**2).sum(axis=2)[:, None, :]
-    unit = np.asarray([5.0 / one.length**2 for one in features])[:, None, None]
-    squares = sheet.maximum(squares, 0.0) * unit
-    near = sheet.less(sheet.averaged(squares, [-1], keep=True), 1.0)
-    rest = _rest(sheet, squares, near)
-    ones = own * 0.0 + 1.0
-    polynomial = sheet.where(near, sheet.joined([ones, own, seen], axis=-1), 0.0)
-    count, size = Z.shape[1:]
-    return [(rest, count), (polynomial, 2 + size), *_linear(features[0].weighting, x)]
+class _Layers:
+    """h⁽¹⁾ = tanh(r₁ (W⁽¹⁾x − c⁽¹⁾)) and h⁽²⁾ of that."""
+
+    def __init__(self, features: Sequence[RandomFeatures], rough: bool):
+        self._weighting, self._rough, self._scales = features[0].weighting, rough, features[0].scales
+        weights = [one.hidden_weights() for one in features]
+        self._W = [np.stack([to_host(one[layer]).T for one in weights]) for layer in (0, 1)]
+        self._c = [np.stack([to_host(one.anchors[layer]) for one in features])[:, None, :] for layer in (0, 1)]
+        self.widths = [int(W.shape[2]) for W in self._W]
+
+    def __call__(self, sheet: Sheet, x: Value) -> list[Value]:
+        found, inputs = [], _weighted(self._weighting, x)
+        for W, c, scale in zip(self._W, self._c, self._scales, strict=True):
+            inputs = sheet.tanh((inputs @ (sheet.rough(W) if self._rough else W) - c) * scale)
+            found.append(inputs)
+        return found
+
+
+class _Kernel:
+    """g of every landmark, and the terms of the polynomial."""
+
+    def __init__(self, features: Sequence[KernelFeatures]):
+        self._weighting = features[0].weighting
+        Z = np.stack([to_host(one.landmarks) for one in features])
+        self._Z, self._squares = np.ascontiguousarray(np.swapaxes(Z, 1, 2)), (Z**2).sum(axis=2)[:, None, :]
+        self._unit = np.asarray([5.0 / one.length**2 for one in features])[:, None, None]
+        self.widths = [int(Z.shape[1]), 2 + int(Z.shape[2])]
+
+    def __call__(self, sheet: Sheet, x: Value) -> list[Value]:
+        seen = _weighted(self._weighting, x)
+        own = sheet.summed(seen * seen, [-1], keep=True)
+        squares = sheet.maximum((seen @ self._Z) * -2.0 + own + self._squares, 0.0) * self._unit
+        near = sheet.less(sheet.averaged(squares, [-1], keep=True), 1.0)
+        polynomial = sheet.joined([own * 0.0 + 1.0, own, seen], axis=-1)
+        return [_rest(sheet, squares, near), sheet.where(near, polynomial, 0.0)]
+
+
+def _is_robust(members: Sequence[Member], known: Array) -> bool:
+    """Whether the first members say the same of some training samples with weights in single precision."""
+    rows = taken(known, spread(int(known.shape[0]), _PROBED))
+    xp = place_of(rows).xp
+    for member in members[:_JUDGES]:
+        features: Any = member.features
+        W1, W2 = features.hidden_weights()
+        exact, rounded = (replace(features, weights=pair) for pair in ((W1, W2), (_rounded(W1), _rounded(W2))))
+        whole, other = (one.predictors(rows) @ member.coefficients for one in (exact, rounded))
+        if not float(xp.max(xp.abs(other - whole))) <= _ROBUST * float(xp.max(xp.abs(whole))):
+            return False
+    return True
+
+
+def _rounded(weights: Array) -> Array:
+    xp = place_of(weights).xp
+    return xp.astype(xp.astype(weights, xp.float32), xp.float64)
 
 
 def _rest(sheet: Sheet, squares: Value, near: Value) -> Value:
@@ -77,14 +121,3 @@ def _rest(sheet: Sheet, squares: Value, near: Value) -> Value:
 def _weighted(weighting: Weighting, x: Value) -> Value:
     w = None if weighting.relevance is None else to_host(weighting.relevance)
     return x if w is None else x * w if w.ndim == 1 else x @ w
-
-
-def _linear(weighting: Weighting, x: Value) -> list[tuple[Value, int]]:
-    if weighting.linear is None:
-        return []
-    s = to_host(weighting.linear)
-    return [(x * s, len(s))]
-
-
-def _stacked(members: Sequence[Any], part: Callable[[Any], Array]) -> Values:
-    return np.stack([to_host(part(one)) for one in members])

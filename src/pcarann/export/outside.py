@@ -26,6 +26,7 @@ from pcarann.uncertainty.novelty import LEAST_P, LEVEL, shells, tail_of
 __all__ = ["Looks", "possible_error"]
 
 Values = np.ndarray[Any, np.dtype[Any]]
+_FIRST, _LAST = np.asarray([0]), np.asarray([-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +73,10 @@ def possible_error(model: LatentModel, fitted: Fitted, looks: Looks, centre: Val
     distance = (distance + missed) / edge.size  # (samples, 1)
     p = sheet("Exp", sheet.averaged(sheet("Log", looks.all_p), [1], keep=True))
     certainty = sheet.minimum(sheet.maximum(sheet("Log", LEVEL / p) / math.log(CERTAIN), 0.0), 1.0)
-    pair = [model.latents(one) for one in (inside, inside - share * steps)]
-    at_edge, mirrored = (sheet.averaged(one, [0]) for one in pair)
+    pair = sheet.joined([sheet("Unsqueeze", one, _FIRST) for one in (inside, inside - share * steps)], axis=0)
+    latents = sheet.averaged(model.latents(pair), [0])
+    halves = sheet("Reshape", latents, np.asarray([2, -1, fitted.ensemble.output_pca.n_components]))
+    at_edge, mirrored = (sheet.one_of(halves, i, axis=0) for i in (0, 1))
     spread = to_host(edge.output_spread(fitted.ensemble))
     changes = [sheet("Abs", model.change(one)) for one in (centre - at_edge, at_edge - mirrored)]
     none = sheet.less(distance, np.nextafter(ROUNDING, 1.0))  # new in combination alone; false for NaN
@@ -191,9 +194,7 @@ def _p_among(sheet: Sheet, depth: Value, references: Sequence[Values]) -> Value:
     power = np.asarray([-float(count) for _, count in tails])
     reference = np.stack(references)
     many = float(reference.shape[1])
-    below = sheet.summed(
-        sheet.counted(sheet.less(reference, sheet("Unsqueeze", depth, np.asarray([-1], dtype=np.int64)))), [-1]
-    )
+    below = sheet.summed(sheet.counted(sheet.less(reference, sheet("Unsqueeze", depth, _LAST))), [-1])
     beyond = sheet.maximum(depth - reference[:, -1], 0.0)
     p = (1.0 + many - below) / (many + 1.0) * sheet("Pow", 1.0 + beyond / far, power)
     return sheet.maximum(p, LEAST_P)

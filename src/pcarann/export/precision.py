@@ -1,7 +1,8 @@
 """A graph for single precision: what comes in and goes out is float32, and so is what was written loosely.
 
 The rest stays in float64: sums of nearly dependent features, distances and tails amplify rounding beyond what single
-precision leaves. Values are cast where one meets the other.
+precision leaves. Values are cast where one meets the other. Constants that are `rough` are kept in float32 all the
+same, which halves a file, and are cast before they are used.
 """
 
 from __future__ import annotations
@@ -62,13 +63,16 @@ class _Casting:
         """A value in a precision: itself, or what a cast makes of it."""
         if name in self._of.constants:
             values = self._of.constants[name]
-            if values.dtype != np.float64 or kind == DOUBLE:
+            if values.dtype != np.float64 or (kind == DOUBLE and name not in self._of.rough):
                 self._constants[name] = values
                 return name
-            self._constants.setdefault(f"{name}.single", _rounded(values))
-            return f"{name}.single"
-        if self._kinds[name] in (0, kind):
-            return name
+            single = f"{name}.single"
+            if single not in self._constants:
+                self._constants[single] = _rounded(values)
+            return single if kind == SINGLE else self._casted(single, kind)
+        return name if self._kinds[name] in (0, kind) else self._casted(name, kind)
+
+    def _casted(self, name: str, kind: int) -> str:
         if (name, kind) not in self._cast:
             self._cast[name, kind] = f"{name}.{'single' if kind == SINGLE else 'double'}"
             self._nodes.append(Node("Cast", (name,), self._cast[name, kind], {"to": kind}))
