@@ -15,6 +15,7 @@ that (`precision`): the rest is not, since rounding is amplified there.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -68,7 +69,7 @@ OPERATORS = frozenset(
 """All that graphs are made of"""
 DOUBLE = 11
 """The number that ONNX has for float64"""
-_SMALL = 64  # values of constants that are compared by what they hold
+_SMALL = 64  # values of constants that are compared as they are, others by their digests
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,9 @@ class Sheet:
         self._inputs: list[Port] = []
         self._nodes: list[Node] = []
         self._constants: dict[str, Values] = {}
-        self._known: dict[tuple[Any, ...], tuple[str, Any]] = {}  # every constant is written once
+        self._known: dict[tuple[Any, ...], str] = {}  # every constant is written once
+        self._fixed: set[str] = set()  # constants, and what is made of them alone: that is written once too
+        self._made: dict[tuple[Any, ...] | None, str] = {}
         self._loose = False
         self._rough: set[str] = set()
 
@@ -168,11 +171,13 @@ class Sheet:
         values = np.asarray(array, order="C")
         kind = {"f": np.float64, "i": np.int64, "u": np.int64, "b": np.bool_}[values.dtype.kind]
         values = values.astype(kind, copy=False)
-        key = (values.dtype.str, values.shape, values.tobytes() if values.size <= _SMALL else id(array))
+        whole = values.tobytes() if values.size <= _SMALL else hashlib.sha256(values.data).digest()
+        key = (values.dtype.str, values.shape, whole)
         if key not in self._known:
-            self._known[key] = f"c{len(self._constants)}", array  # which is held, so that no other has its id
-            self._constants[self._known[key][0]] = values
-        return Value(self, self._known[key][0])
+            self._known[key] = f"c{len(self._constants)}"
+            self._constants[self._known[key]] = values
+            self._fixed.add(self._known[key])
+        return Value(self, self._known[key])
 
     def rough(self, array: Any) -> Value:
         """A constant that may be kept in single precision."""
@@ -185,13 +190,19 @@ class Sheet:
         if operator not in OPERATORS:
             raise ValueError(f"{operator} is no operator of these graphs.")
         names = tuple(one.name if isinstance(one, Value) else self.constant(one).name for one in inputs)
+        fixed = (operator, names, str(attributes), self._loose) if self._fixed.issuperset(names) else None
+        if fixed in self._made:
+            return Value(self, self._made[fixed])
         self._nodes.append(Node(operator, names, f"v{len(self._nodes)}", attributes, self._loose))
+        if fixed is not None:
+            self._made[fixed] = self._nodes[-1].output
+            self._fixed.add(self._nodes[-1].output)
         return Value(self, self._nodes[-1].output)
 
     @contextmanager
-    def loosely(self) -> Iterator[None]:
+    def loosely(self, loose: bool = True) -> Iterator[None]:
         """What is written inside may be done in single precision."""
-        before, self._loose = self._loose, True
+        before, self._loose = self._loose, loose
         try:
             yield
         finally:
@@ -237,6 +248,10 @@ class Sheet:
         """Of another shape (samples, *shape)."""
         return self("Reshape", x, np.asarray([-1, *shape], dtype=np.int64))
 
+    def folded(self, x: Value, shape: Sequence[int]) -> Value:
+        """Each sample of another shape; runtimes load large files faster where they know that samples stay as many."""
+        return self("Reshape", x, np.asarray([0, *shape], dtype=np.int64))
+
     def transposed(self, x: Value, order: Sequence[int]) -> Value:
         """With its axes in another order."""
         return self("Transpose", x, perm=list(order))
@@ -260,6 +275,24 @@ class Sheet:
     def least(self, x: Value, axes: Sequence[int], keep: bool = False) -> Value:
         """The least number along some axes."""
         return self("ReduceMin", x, np.asarray(axes, dtype=np.int64), keepdims=int(keep))
+
+    def repeated(self, constant: Values, like: Value) -> Value:
+        """A constant (1, …) for as many samples as another finite value with as many axes has.
+
+        0 of each sample is added: runtimes take long to load a file with hundreds of shapes that depend on inputs.
+        """
+        nothing = self.greatest(like, range(1, constant.ndim), keep=True) * 0.0
+        return self("Add", nothing, constant)
+
+    def copied(self, graph: Graph, *inputs: Value) -> list[Value]:
+        """What another graph makes of values in the place of its inputs; its constants are shared by all copies."""
+        known = {port.name: value for port, value in zip(graph.inputs, inputs, strict=True)}
+        for name, values in graph.constants.items():
+            known[name] = self.rough(values) if name in graph.rough else self.constant(values)
+        for node in graph.nodes:
+            with self.loosely(node.loose):
+                known[node.output] = self(node.operator, *(known[name] for name in node.inputs), **node.attributes)
+        return [known[port.name] for port in graph.outputs]
 
     def graph(self, outputs: Mapping[str, tuple[Value, Sequence[int]]]) -> Graph:
         """What was written, with these outputs by name, each with its shape; what none of them needs is left out."""

@@ -4,7 +4,8 @@
     u.std      its standard deviation
     u.lower    the interval of level 1 − alpha,
     u.upper      where the surrogate is calibrated
-    novelty    the p-value of each input among those of the training, where the surrogate knows it
+    novelty    the p-value of each input among those of the training, where the surrogate knows it; of a roll-out that
+               of the input of each step
 
 Each kind of record is written by a function of its own; what is common to all of them, names, units and intervals,
 stands here. Outputs are those of `predict`, `predict_interval` and `novelty` to rounding, outside the training data
@@ -20,11 +21,15 @@ from typing import Any
 from sklearn.exceptions import NotFittedError
 
 from pcarann.export.doors import by_name, entered
+from pcarann.export.flow import write_flow
 from pcarann.export.graph import Graph, Sheet, Value
 from pcarann.export.latent_model import write_latent_model
 from pcarann.export.signature import Signature
+from pcarann.export.stages import write_stages
 from pcarann.export.written import Written, factor_of
 from pcarann.fitted import Fitted
+from pcarann.marching.flow import Flow
+from pcarann.spatial.fitted import FittedStages
 from pcarann.uncertainty.conformal import Method, check_level
 
 __all__ = ["ALPHA", "graph_of", "level_of"]
@@ -35,20 +40,21 @@ ALPHA = 0.1
 Writer = Callable[[Sheet, Any, Value], Written]
 """Writes the prediction of a record for (samples, values) inputs in the user's units"""
 
-_WRITERS: dict[type, Writer] = {Fitted: write_latent_model}
+_WRITERS: dict[type, Writer] = {Fitted: write_latent_model, FittedStages: write_stages, Flow: write_flow}
 
 
-def graph_of(model: Any, alpha: float | None = None, method: Method = "sample") -> Graph:
+def graph_of(model: Any, alpha: float | None = None, method: Method = "sample", *, steps: int | None = None) -> Graph:
     """All that a fitted surrogate predicts, as a graph; with intervals of level 1 − alpha where it is calibrated.
 
-    None for alpha is 0.1 where there is a calibration, and no interval where there is none.
+    None for alpha is 0.1 where there is a calibration, and no interval where there is none. A flow is written over so
+    many steps, those of its fit unless told.
     """
-    alpha, fitted = level_of(model, alpha, method), model.asked()
-    signature, sheet = Signature.of(model), Sheet()
+    alpha, fitted = level_of(model, alpha, method, steps=steps), _asked(model, steps)
+    signature, sheet = Signature.of(model, steps), Sheet()
     found = _writer(model, fitted)(sheet, fitted, entered(sheet, signature, fitted.packing))
     parts = {"": found.mean, ".std": found.std}
     if alpha is not None:
-        factor = factor_of(fitted.calibration, alpha, method, math.prod(fitted.output_grid))
+        factor = factor_of(fitted.calibration, alpha, method, _values(fitted))
         half = found.half_width(factor, fitted.calibration.floor)
         with sheet.loosely():
             parts |= {".lower": found.mean - half, ".upper": found.mean + half}
@@ -57,20 +63,36 @@ def graph_of(model: Any, alpha: float | None = None, method: Method = "sample") 
         with sheet.loosely():
             outputs |= by_name(sheet, signature, fitted.packing, fitted.handed(fields), suffix)
     if found.novelty is not None:
-        outputs["novelty" if "novelty" not in outputs else "novelty.p_value"] = found.novelty, ()
+        shape = () if signature.steps is None else (signature.steps,)
+        outputs["novelty" if "novelty" not in outputs else "novelty.p_value"] = found.novelty, shape
     return sheet.graph(outputs)
 
 
-def level_of(model: Any, alpha: float | None = None, method: Method = "sample") -> float | None:
-    """The alpha of the intervals of a graph: what is asked for, or 0.1; None where there are no intervals."""
-    fitted = model.asked()
+def level_of(
+    model: Any, alpha: float | None = None, method: Method = "sample", *, steps: int | None = None
+) -> float | None:
+    """The alpha of the intervals of a graph: what is asked for, or 0.1; None where there are no intervals.
+
+    A roll-out has none beyond the steps that it was calibrated for.
+    """
+    fitted = _asked(model, steps)
     check_level(ALPHA if alpha is None else alpha, method)
-    if fitted.calibration is not None and not fitted.stale:
+    reaches = fitted.calibration is not None and (steps is None or fitted.calibration.points >= _values(fitted))
+    if reaches and not fitted.stale:
         return ALPHA if alpha is None else float(alpha)
     if alpha is not None:
         why = "has no calibration" if fitted.calibration is None else "has a stale calibration"
+        why = why if reaches or fitted.calibration is None else "was calibrated for fewer steps"
         raise NotFittedError(f"This {type(model).__name__} {why}: call calibrate(X, y) before intervals are exported.")
     return None
+
+
+def _asked(model: Any, steps: int | None) -> Any:
+    return model.asked() if steps is None else model.asked(steps=steps)
+
+
+def _values(fitted: Any) -> int:
+    return math.prod(fitted.output_grid)
 
 
 def _writer(model: Any, fitted: Any) -> Writer:

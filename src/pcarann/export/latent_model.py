@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from pcarann.export.ensembles import LatentModel
@@ -11,14 +13,13 @@ from pcarann.export.written import Written
 from pcarann.fitted import Fitted
 from pcarann.latent.smoothing import Smoothing
 
-__all__ = ["write_latent_model"]
+__all__ = ["write_latent_model", "write_looks"]
 
 
 def write_latent_model(sheet: Sheet, fitted: Fitted, inputs: Value) -> Written:
     """The prediction of a record for (samples, values) inputs in the user's units."""
     model = LatentModel(sheet, fitted.ensemble, fitted.training_x)
-    inside = inputs if fitted.units.inputs == 1.0 else inputs / fitted.units.inputs
-    fields = model.orbit(_smoothed(sheet, inside, fitted.smoothing, fitted.ensemble.input_pca.grid))
+    fields = _entered(model, fitted, inputs)
     x = model.encoded(fields)
     latents = model.latents(x)
     centre = sheet.averaged(latents, [0])
@@ -26,8 +27,29 @@ def write_latent_model(sheet: Sheet, fitted: Fitted, inputs: Value) -> Written:
     if fitted.novelty_test is None:
         return found
     looks = Looks.of(sheet, fitted, fields, x)
-    beyond = None if fitted.edge is None else possible_error(model, fitted, looks, centre)
-    return Written(found.mean, found.members, beyond, looks.p)
+    if fitted.edge is None:
+        return replace(found, novelty=looks.p)
+    beyond = possible_error(model, fitted, looks, lambda at_edge: model.change(centre - at_edge))
+    return replace(found, beyond=beyond, novelty=looks.p)
+
+
+def write_looks(sheet: Sheet, fitted: Fitted, inputs: Value, mean: Value) -> tuple[Value | None, Value]:
+    """δ and the p-values of inputs in the user's units whose predictions, in the units inside, are known already.
+
+    The record knows its training inputs; δ is None where it does not know how far its outputs reach.
+    """
+    model = LatentModel(sheet, fitted.ensemble, fitted.training_x)
+    fields = _entered(model, fitted, inputs)
+    looks = Looks.of(sheet, fitted, fields, model.encoded(fields))
+    if fitted.edge is None:
+        return None, looks.p
+    return possible_error(model, fitted, looks, lambda at_edge: mean - model.decoded(at_edge)), looks.p
+
+
+def _entered(model: LatentModel, fitted: Fitted, inputs: Value) -> Value:
+    """(samples, elements, values) that are encoded, of inputs in the user's units."""
+    inside = inputs if fitted.units.inputs == 1.0 else inputs / fitted.units.inputs
+    return model.orbit(_smoothed(model.sheet, inside, fitted.smoothing, fitted.ensemble.input_pca.grid))
 
 
 def _smoothed(sheet: Sheet, fields: Value, smoothing: Smoothing, grid: tuple[int, ...]) -> Value:

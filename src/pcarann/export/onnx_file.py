@@ -23,7 +23,6 @@ from pcarann.export.graphs import graph_of, level_of
 from pcarann.export.precision import SINGLE, in_single
 from pcarann.export.signature import Signature, Tensor
 from pcarann.files import atomic_writer, check_target
-from pcarann.latent.units import Units
 from pcarann.uncertainty.conformal import Method
 
 __all__ = ["OPSET", "graph_bytes", "metadata_of", "onnx_bytes", "ports_of", "to_onnx"]
@@ -31,6 +30,7 @@ __all__ = ["OPSET", "graph_bytes", "metadata_of", "onnx_bytes", "ports_of", "to_
 OPSET = 18
 """Of the operators, those of December 2022"""
 _IR_VERSION = 8  # of that opset
+_LARGEST = 2.0**50  # squares and products of a few such numbers are within single precision
 _MOST_BYTES = 2**31 - 2**20  # of numbers, that the format can hold in one file beside their names
 
 
@@ -41,23 +41,32 @@ def to_onnx(
     alpha: float | None = None,
     method: Method = "sample",
     single: bool = False,
+    steps: int | None = None,
 ) -> None:
     """Write a fitted surrogate as an ONNX file, atomically.
 
     Outputs are mean and standard deviation, intervals of level 1 − alpha where the surrogate is calibrated (None is
-    0.1 then), and the p-value of each input among those of the training.
+    0.1 then), and the p-value of each input among those of the training. A flow is rolled out over so many steps, those
+    of its fit unless told.
     """
     check_target(path)
-    found = onnx_bytes(model, alpha=alpha, method=method, single=single)
+    found = onnx_bytes(model, alpha=alpha, method=method, single=single, steps=steps)
     with atomic_writer(path) as file:
         file.write(found)
 
 
-def onnx_bytes(model: Any, *, alpha: float | None = None, method: Method = "sample", single: bool = False) -> bytes:
+def onnx_bytes(
+    model: Any,
+    *,
+    alpha: float | None = None,
+    method: Method = "sample",
+    single: bool = False,
+    steps: int | None = None,
+) -> bytes:
     """The ONNX file of a fitted surrogate."""
-    if single and model.asked().units != Units():
+    if single and not _fits_single(model.asked()):
         raise ValueError("Fields of this size do not fit into single precision: export in double.")
-    graph, about = graph_of(model, alpha, method), metadata_of(model, alpha, method, single)
+    graph, about = graph_of(model, alpha, method, steps=steps), metadata_of(model, alpha, method, single, steps)
     names = [", ".join(one.name for one in ports) for ports in (graph.inputs, graph.outputs)]
     said = (
         f"A surrogate made by pcarann {__version__}: {type(model).__name__}, inputs {names[0]}, outputs {names[1]}. "
@@ -87,10 +96,14 @@ def graph_bytes(graph: Graph, about: Mapping[str, str], said: str = "", single: 
 
 
 def metadata_of(
-    model: Any, alpha: float | None = None, method: Method = "sample", single: bool = False
+    model: Any,
+    alpha: float | None = None,
+    method: Method = "sample",
+    single: bool = False,
+    steps: int | None = None,
 ) -> dict[str, str]:
     """What a file tells of a surrogate, as JSON by name."""
-    signature, level = Signature.of(model), level_of(model, alpha, method)
+    signature, level = Signature.of(model, steps), level_of(model, alpha, method, steps=steps)
     about: dict[str, Any] = {
         "kind": type(model).__name__,
         "version": __version__,
@@ -115,6 +128,12 @@ def ports_of(file: bytes) -> tuple[list[str], list[str]]:
         pairs = zip(ports, shapes, strict=True)
         names.append([f"{one.name} ({', '.join(map(str, shape))})" for one, shape in pairs])
     return names[0], names[1]
+
+
+def _fits_single(fitted: Any) -> bool:
+    """Whether fields are of a size whose squares single precision has."""
+    units = getattr(fitted, "model", fitted).units  # those of a flow are those of its step
+    return all(1 / _LARGEST < unit < _LARGEST for unit in (units.inputs, units.outputs))
 
 
 def _described(tensor: Tensor) -> dict[str, Any]:

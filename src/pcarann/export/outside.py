@@ -8,7 +8,7 @@ first of a group repeated where it has fewer than others, so that the greatest d
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,8 +54,8 @@ class Looks:
         return self.all_p.sheet.one_of(self.all_p, 0)
 
 
-def possible_error(model: LatentModel, fitted: Fitted, looks: Looks, centre: Value) -> Value:
-    """δ, (samples, values), for inputs whose mean latents of the outputs are known."""
+def possible_error(model: LatentModel, fitted: Fitted, looks: Looks, apart: Callable[[Value], Value]) -> Value:
+    """δ, (samples, values), where predictions lie so far `apart` from fields of the latents that it is handed."""
     sheet, edge = model.sheet, fitted.edge
     assert edge is not None
     clipped = looks.x
@@ -78,7 +78,7 @@ def possible_error(model: LatentModel, fitted: Fitted, looks: Looks, centre: Val
     halves = sheet("Reshape", latents, np.asarray([2, -1, fitted.ensemble.output_pca.n_components]))
     at_edge, mirrored = (sheet.one_of(halves, i, axis=0) for i in (0, 1))
     spread = to_host(edge.output_spread(fitted.ensemble))
-    changes = [sheet("Abs", model.change(one)) for one in (centre - at_edge, at_edge - mirrored)]
+    changes = [sheet("Abs", one) for one in (apart(at_edge), model.change(at_edge - mirrored))]
     none = sheet.less(distance, np.nextafter(ROUNDING, 1.0))  # new in combination alone; false for NaN
     with sheet.loosely():
         found = (changes[0] + changes[1] / sheet.reshaped(share, (1,)) + distance * spread) * certainty

@@ -50,7 +50,9 @@ class _Casting:
     def _kind(self, node: Node) -> int:
         """The precision in which a node is done: what only moves numbers leaves them as they are."""
         if node.operator in _MOVES:
-            return SINGLE if {self._kinds.get(name, 0) for name in node.inputs} <= {0, SINGLE} else DOUBLE
+            kinds = {self._kinds.get(name, 0) for name in node.inputs} - {0}
+            if kinds:  # constants alone are as exact as what they are for
+                return SINGLE if kinds == {SINGLE} else DOUBLE
         return SINGLE if node.loose else DOUBLE
 
     def _real(self, node: Node) -> bool:

@@ -28,7 +28,7 @@ from pcarann.spatial.mesh_domain import Space
 from pcarann.spatial.pairs import LinearizedPair, Pair
 from pcarann.spatial.terms import Terms
 
-__all__ = ["Channels", "Sight"]
+__all__ = ["Channels", "Entry", "Sight"]
 
 _MOST_PRODUCTS = 48
 _STREAM = (-21,)
@@ -95,7 +95,7 @@ class Sight:
         """Channels with their derivative: sources are linear in a and û, channels are sources and products of two."""
         self.require_derivative()
         sources = self._sources(inputs, fields)
-        recipe, found = self._recipe(inputs, fields), self._joined(sources, inputs, fields)
+        recipe, found = self.recipe(int(inputs.shape[-1]), int(fields.shape[-1])), self._joined(sources, inputs, fields)
 
         def push(inputs: Array, fields: Array) -> Array:
             return _pushed(recipe, sources, self._sources(inputs, fields), int(found.shape[-1]))
@@ -103,7 +103,7 @@ class Sight:
         def pull(channels: Array) -> Pair:
             parts = _pulled(recipe, sources, channels)
             own = len(parts) - self._count(True)
-            return self._gathered(parts[:own], self._steep), self._gathered(parts[own:], True)
+            return self._gathered(parts[:own], self.steep), self._gathered(parts[own:], True)
 
         return LinearizedPair(found, push, pull)
 
@@ -113,13 +113,13 @@ class Sight:
             raise ValueError("Stages with terms have no derivative, since those of the terms are not known.")
 
     @property
-    def _steep(self) -> bool:
+    def steep(self) -> bool:
         """Whether slopes of the inputs are looked at"""
         return self.evolving or self.families.smoothed is not None
 
     def _sources(self, inputs: Array, fields: Array) -> list[Array]:
         """What channels are made of: linear in inputs and prediction."""
-        return [*self._looked(inputs, self._steep), *self._looked(fields, True)]
+        return [*self._looked(inputs, self.steep), *self._looked(fields, True)]
 
     def _looked(self, state: Array, steep: bool) -> list[Array]:
         """x, ∂x, S x, ∂S x, as far as they are wanted."""
@@ -143,16 +143,16 @@ class Sight:
         smooth = parts[-1 - n] + domain.slopes_adjoint(parts[-n:])
         return found + domain.smoothed_adjoint(smooth, self.families.smoothed)
 
-    def _recipe(self, inputs: Array, fields: Array) -> tuple[Entry, ...]:
-        families, counts = self.families, (int(inputs.shape[-1]), int(fields.shape[-1]))
-        told = (families.products, families.smoothed is not None, self.evolving)
-        return _recipe(*told, self.domain.directions, *counts)
+    def recipe(self, n_inputs: int, n_fields: int) -> tuple[Entry, ...]:
+        """How channels are made of sources, x, ∂x, S x, ∂S x of a and then of û, for so many components of both."""
+        told = (self.families.products, self.families.smoothed is not None, self.evolving)
+        return _recipe(*told, self.domain.directions, n_inputs, n_fields)
 
     def _joined(self, sources: Sequence[Array], inputs: Array, fields: Array) -> Array:
         xp = place_of(fields).xp
         parts = [
             sources[entry] if isinstance(entry, int) else _column(sources, entry[0]) * _column(sources, entry[1])
-            for entry in self._recipe(inputs, fields)
+            for entry in self.recipe(int(inputs.shape[-1]), int(fields.shape[-1]))
         ]
         if self.terms is not None:
             parts.append(self.terms(inputs, fields))

@@ -68,17 +68,18 @@ class Domain:
     @property
     def is_complex(self) -> bool:
         """Whether harmonics are complex"""
-        return self._halved is not None
+        return self.halved is not None
 
     @property
-    def _halved(self) -> int | None:
+    def halved(self) -> int | None:
+        """The last periodic axis, half of whose harmonics are kept; None where there is no period"""
         periodic = [i for i, axis in enumerate(self.axes) if axis.boundary == "periodic"]
         return periodic[-1] if periodic else None
 
     @property
     def modes(self) -> tuple[int, ...]:
         """Harmonics along each axis"""
-        return tuple(axis.points // 2 + 1 if i == self._halved else axis.modes for i, axis in enumerate(self.axes))
+        return tuple(axis.points // 2 + 1 if i == self.halved else axis.modes for i, axis in enumerate(self.axes))
 
     def forward(self, fields: Array) -> Array:
         """T: (samples, *space, columns) to (samples, modes, columns)."""
@@ -102,8 +103,8 @@ class Domain:
         for i, axis in enumerate(self.axes):
             if axis.boundary != "periodic":
                 fields = along(axis, fields, i + 1)
-        if self._halved is not None:
-            fields = xp.fft.rfft(fields, axis=self._halved + 1, norm="ortho")
+        if self.halved is not None:
+            fields = xp.fft.rfft(fields, axis=self.halved + 1, norm="ortho")
             for i in self._whole():
                 fields = xp.fft.fft(fields, axis=i + 1, norm="ortho")
         return xp.reshape(fields, (fields.shape[0], -1, fields.shape[-1]))
@@ -112,10 +113,10 @@ class Domain:
         """The way back, `along` each axis that is no period."""
         xp = place_of(harmonics).xp
         fields = xp.reshape(harmonics, (harmonics.shape[0], *self.modes, harmonics.shape[-1]))
-        if self._halved is not None:
+        if self.halved is not None:
             for i in self._whole():
                 fields = xp.fft.ifft(fields, axis=i + 1, norm="ortho")
-            fields = xp.fft.irfft(fields, n=self.shape[self._halved], axis=self._halved + 1, norm="ortho")
+            fields = xp.fft.irfft(fields, n=self.shape[self.halved], axis=self.halved + 1, norm="ortho")
         for i, axis in enumerate(self.axes):
             if axis.boundary != "periodic":
                 fields = along(axis, fields, i + 1)
@@ -145,17 +146,21 @@ class Domain:
 
     def smoothed(self, fields: Array, length: float) -> Array:
         """T⁻¹ (1/ℓ² + |q|²)⁻¹ T, ℓ in units of the shortest axis; ℓ = ∞ is the inverse Laplacian, without a mean."""
-        return self.backward(self.forward(fields) * self._damping(fields, length))
+        return self.backward(self.forward(fields) * self._beside(fields, length))
 
     def smoothed_adjoint(self, fields: Array, length: float) -> Array:
         """Adjoint of `smoothed`; the same where harmonics are orthonormal."""
-        return self.forward_adjoint(self.backward_adjoint(fields) * self._damping(fields, length))
+        return self.forward_adjoint(self.backward_adjoint(fields) * self._beside(fields, length))
 
-    def _damping(self, fields: Array, length: float) -> Array:
-        """(1/ℓ² + |q|²)⁻¹ of every mode, beside harmonics."""
+    def damping(self, length: float) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """(1/ℓ² + |q|²)⁻¹ of every mode, (modes,), on the host."""
         factors = (length * min(axis.trained for axis in self.axes)) ** -2.0 + self._squares
-        inverse = np.divide(1.0, factors, out=np.zeros_like(factors), where=factors > 0)
-        return place_of(fields).put(inverse)[None, :, None]
+        found: np.ndarray[Any, np.dtype[np.float64]] = np.zeros_like(factors)
+        np.divide(1.0, factors, out=found, where=factors > 0)
+        return found
+
+    def _beside(self, fields: Array, length: float) -> Array:
+        return place_of(fields).put(self.damping(length))[None, :, None]
 
     def bands(self, singles: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The number of the band to which every mode belongs; so many wavenumbers of each axis stand alone.
@@ -205,13 +210,13 @@ class Domain:
     def numbers(self, i: int) -> np.ndarray[Any, Any]:
         """Wavenumbers along an axis, counted from 0, negative ones where all are kept."""
         axis = self.axes[i]
-        if axis.boundary != "periodic" or i == self._halved:
+        if axis.boundary != "periodic" or i == self.halved:
             return np.arange(self.modes[i])
         return np.fft.fftfreq(axis.points, 1 / axis.points)
 
     def _whole(self) -> list[int]:
         """The periodic axes all of whose wavenumbers are kept"""
-        return [i for i, axis in enumerate(self.axes) if axis.boundary == "periodic" and i != self._halved]
+        return [i for i, axis in enumerate(self.axes) if axis.boundary == "periodic" and i != self.halved]
 
 
 def _axis_bands(numbers: np.ndarray[Any, Any], singles: int, growth: float) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -20,9 +20,10 @@ from pcarann.backend.random import normal, uniform
 from pcarann.spatial.channels import Sight
 from pcarann.spatial.pairs import LinearizedPair, Pair
 
-__all__ = ["Features"]
+__all__ = ["WIDTHS", "Features"]
 
-_WIDTHS = (1.5, 3.0)
+WIDTHS = (1.5, 3.0)
+"""Of Gaussian means, in points"""
 _AT_ONCE = 1 << 14  # points of samples on a CPU
 _ALWAYS = 4.0  # spreads that are never clipped
 _MARGIN, _FAR, _LEAST_MARGIN = 2.0, 12.0, 1.1  # times what training samples reach; spreads up to which, and beyond
@@ -106,7 +107,7 @@ class Features:
     def n_fields(self) -> int:
         """Fields of which mixtures are made: local operators on every channel"""
         operators = 1 + self.sight.domain.directions
-        return int(self.shift.shape[0]) * (1, operators, (1 + len(_WIDTHS)) * operators)[self.sight.families.reach]
+        return int(self.shift.shape[0]) * (1, operators, (1 + len(WIDTHS)) * operators)[self.sight.families.reach]
 
     @cached_property
     def _weights(self) -> Array:
@@ -178,7 +179,7 @@ def _local(sight: Sight, channels: Array, constant: bool = False) -> Array:
     if reach > 0:
         parts += domain.slopes(channels)
     if reach > 1:
-        for width in _WIDTHS:
+        for width in WIDTHS:
             mean = domain.blurred(channels, width)
             parts += [mean, *domain.slopes(mean)]
     if constant:
@@ -191,7 +192,7 @@ def _local_adjoint(sight: Sight, fields: Array) -> Array:
     domain, reach = sight.domain, sight.families.reach
     if reach == 0:
         return fields
-    means = 1 + (len(_WIDTHS) if reach > 1 else 0)
+    means = 1 + (len(WIDTHS) if reach > 1 else 0)
     count = int(fields.shape[-1]) // (means * (1 + domain.directions))
     parts = [fields[..., i : i + count] for i in range(0, int(fields.shape[-1]), count)]
 
@@ -199,7 +200,7 @@ def _local_adjoint(sight: Sight, fields: Array) -> Array:
         own, *slopes = parts[number * (1 + domain.directions) : (number + 1) * (1 + domain.directions)]
         return own + domain.slopes_adjoint(slopes)
 
-    blurred = (domain.blurred_adjoint(gathered(i), width) for i, width in enumerate(_WIDTHS[: means - 1], start=1))
+    blurred = (domain.blurred_adjoint(gathered(i), width) for i, width in enumerate(WIDTHS[: means - 1], start=1))
     return sum(blurred, start=gathered(0))
 
 

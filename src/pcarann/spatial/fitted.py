@@ -25,11 +25,12 @@ from pcarann.uncertainty.conformal import Calibration
 from pcarann.uncertainty.monitor import History
 from pcarann.validation import check_fields, warn_user
 
-__all__ = ["FittedStages", "Range", "range_of"]
+__all__ = ["DRAWN", "FittedStages", "Range", "range_of"]
 
 _AT_A_TIME = 1 << 25  # values of all members' fields on a CPU
 _AT_A_TIME_GPU = 1 << 29
-_DRAWN = 2.0  # degrees of freedom that the mean of a field counts for
+DRAWN = 2.0
+"""Degrees of freedom that the mean of a field counts for in a spread"""
 _BEYOND = 0.1  # of the range of the training data, beside it
 
 Range = tuple[tuple[float, ...], tuple[float, ...]]
@@ -191,7 +192,7 @@ class FittedStages:
         variance = xp.var(fields, axis=0, correction=1)
         mean = xp.mean(variance, axis=1, keepdims=True)
         known = self.members - 1
-        return xp.sqrt((known * variance + _DRAWN * mean) / (known + _DRAWN))
+        return xp.sqrt((known * variance + DRAWN * mean) / (known + DRAWN))
 
     def warning(self, inputs: Array) -> str | None:
         """What to say of inputs, in the user's units, that leave the range of the training data."""

@@ -88,43 +88,43 @@ class MeshDomain:
     @property
     def modes(self) -> tuple[int, ...]:
         """Harmonics, and nodes where these are not all"""
-        return (len(self.values) + (0 if self._whole else self.mesh.nodes),)
+        return (len(self.values) + (0 if self.is_whole else self.mesh.nodes),)
 
     def forward(self, fields: Array) -> Array:
         """T: (samples, nodes, columns) to (samples, modes, columns)."""
         xp = place_of(fields).xp
-        smooth = xp.matmul(self._analysis.beside(fields), fields)
-        if self._whole:
+        smooth = xp.matmul(self.analysis.beside(fields), fields)
+        if self.is_whole:
             return smooth
-        rest = fields - xp.matmul(self._synthesis.beside(fields), smooth)
-        rest *= self._roots.beside(fields)
+        rest = fields - xp.matmul(self.synthesis.beside(fields), smooth)
+        rest *= self.roots.beside(fields)
         return xp.concat([smooth, rest], axis=1)
 
     def backward(self, harmonics: Array) -> Array:
         """T⁻¹"""
         xp = place_of(harmonics).xp
         count = len(self.values)
-        smooth = xp.matmul(self._synthesis.beside(harmonics), harmonics[:, :count, :])
-        return smooth if self._whole else smooth + harmonics[:, count:, :] / self._roots.beside(harmonics)
+        smooth = xp.matmul(self.synthesis.beside(harmonics), harmonics[:, :count, :])
+        return smooth if self.is_whole else smooth + harmonics[:, count:, :] / self.roots.beside(harmonics)
 
     def forward_adjoint(self, harmonics: Array) -> Array:
         """T*: the adjoint for sums over nodes, without weights."""
         xp, count = place_of(harmonics).xp, len(self.values)
-        smooth, analysis = harmonics[:, :count, :], self._analysis.beside(harmonics).T
-        if self._whole:
+        smooth, analysis = harmonics[:, :count, :], self.analysis.beside(harmonics).T
+        if self.is_whole:
             return xp.matmul(analysis, smooth)
-        rest = harmonics[:, count:, :] * self._roots.beside(harmonics)
-        return rest + xp.matmul(analysis, smooth - xp.matmul(self._synthesis.beside(harmonics).T, rest))
+        rest = harmonics[:, count:, :] * self.roots.beside(harmonics)
+        return rest + xp.matmul(analysis, smooth - xp.matmul(self.synthesis.beside(harmonics).T, rest))
 
     def backward_adjoint(self, fields: Array) -> Array:
         """The adjoint of T⁻¹."""
         xp = place_of(fields).xp
-        smooth = xp.matmul(self._synthesis.beside(fields).T, fields)
-        return smooth if self._whole else xp.concat([smooth, fields / self._roots.beside(fields)], axis=1)
+        smooth = xp.matmul(self.synthesis.beside(fields).T, fields)
+        return smooth if self.is_whole else xp.concat([smooth, fields / self.roots.beside(fields)], axis=1)
 
     def slopes(self, fields: Array) -> list[Array]:
         """∂ᵢ of fields along every direction of space, in units of the mean distance of nodes."""
-        return applied(self._slopes, fields, 1)
+        return applied(self.stencils, fields, 1)
 
     def slopes_adjoint(self, slopes: Sequence[Array]) -> Array:
         """Adjoint of `slopes`."""
@@ -146,22 +146,26 @@ class MeshDomain:
     def smoothed(self, fields: Array, length: float) -> Array:
         """Φᵀ (1/ℓ² + λ)⁻¹ Φ W, ℓ in units of the shortest side of the mesh; ℓ = ∞ is the inverse Laplacian, no mean."""
         xp = place_of(fields).xp
-        smooth = xp.matmul(self._analysis.beside(fields), fields) * self._damping(fields, length)
-        return xp.matmul(self._synthesis.beside(fields), smooth)
+        smooth = xp.matmul(self.analysis.beside(fields), fields) * self._beside(fields, length)
+        return xp.matmul(self.synthesis.beside(fields), smooth)
 
     def smoothed_adjoint(self, fields: Array, length: float) -> Array:
         """Adjoint of `smoothed`."""
         xp = place_of(fields).xp
-        smooth = xp.matmul(self._synthesis.beside(fields).T, fields) * self._damping(fields, length)
-        return xp.matmul(self._analysis.beside(fields).T, smooth)
+        smooth = xp.matmul(self.synthesis.beside(fields).T, fields) * self._beside(fields, length)
+        return xp.matmul(self.analysis.beside(fields).T, smooth)
 
-    def _damping(self, fields: Array, length: float) -> Array:
-        """(1/ℓ² + λ)⁻¹ of every harmonic, the largest 1, beside harmonics."""
-        place = place_of(fields)
+    def damping(self, length: float) -> Matrix:
+        """(1/ℓ² + λ)⁻¹ of every harmonic, the largest 1, (M,), on the host."""
         sides = np.sort(np.ptp(self.mesh.points, axis=0))[-self.dimension :]
         factors = (length * float(sides[0])) ** -2.0 + self.values
         inverse = np.divide(1.0, factors, out=np.zeros_like(factors), where=factors > 0)
-        return place.xp.astype(place.put(inverse / inverse.max()), fields.dtype)[None, :, None]
+        found: Matrix = inverse / inverse.max()
+        return found
+
+    def _beside(self, fields: Array, length: float) -> Array:
+        place = place_of(fields)
+        return place.xp.astype(place.put(self.damping(length)), fields.dtype)[None, :, None]
 
     def bands(self, singles: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The number of the band to which every mode belongs; singles**dimension harmonics stand alone.
@@ -193,7 +197,8 @@ class MeshDomain:
         return found
 
     @property
-    def _whole(self) -> bool:
+    def is_whole(self) -> bool:
+        """Whether harmonics are as many as nodes, so that there is no rest"""
         return len(self.values) == self.mesh.nodes
 
     @cached_property
@@ -203,29 +208,30 @@ class MeshDomain:
         return self.mesh.weights / mean, mean**0.5
 
     @cached_property
-    def _analysis(self) -> Table:
+    def analysis(self) -> Table:
         """Φ W, (M, nodes)"""
         weights, factor = self._scaled
         return Table(factor * self.functions * weights)
 
     @cached_property
-    def _synthesis(self) -> Table:
+    def synthesis(self) -> Table:
         """Φᵀ, (nodes, M)"""
         return Table((self._scaled[1] * self.functions).T)
 
     @cached_property
-    def _roots(self) -> Table:
+    def roots(self) -> Table:
         """√W, (1, nodes, 1)"""
         return Table(np.sqrt(self._scaled[0])[None, :, None])
 
     @cached_property
-    def _slopes(self) -> tuple[Stencil, ...]:
+    def stencils(self) -> tuple[Stencil, ...]:
+        """Of the slopes along every direction"""
         distance = float(self.mesh.weights.mean()) ** (1 / self.dimension)
         return tuple(slope * distance for slope in self.mesh.slopes)
 
     @cached_property
     def _slopes_back(self) -> tuple[Stencil, ...]:
-        return tuple(slope.transposed(self.mesh.nodes) for slope in self._slopes)
+        return tuple(slope.transposed(self.mesh.nodes) for slope in self.stencils)
 
     @cached_property
     def _mean_back(self) -> Stencil:
