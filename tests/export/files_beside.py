@@ -6,6 +6,18 @@ from runtime import assert_same, evaluated, rounded
 from pcarann.export.onnx_file import onnx_bytes
 from pcarann.export.signature import Signature
 
+SMALL = {"n_stages": 2, "n_features": 10, "n_members": 2}
+
+
+def waves(*shape, count=36, closed=False, seed=0):
+    """Some random waves along each axis, of a few wavenumbers each."""
+    rng, found = np.random.default_rng(seed), 0.0
+    for i, n in enumerate(shape):
+        x = np.linspace(0, 2 * np.pi, n, endpoint=closed)
+        line = sum(rng.normal(size=(count, 1)) * np.cos(k * x + rng.uniform(0, 6, (count, 1))) / k for k in (1, 2, 3))
+        found = found + line.reshape(count, *(n if j == i else 1 for j in range(len(shape))))
+    return found
+
 
 def predicted(model, arrays, steps=None, alpha=0.1):
     """Outputs by name of a surrogate for inputs by name; with intervals where it is calibrated."""

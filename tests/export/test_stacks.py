@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from files_beside import assert_file_agrees
-from test_stages import SMALL, waves
+from files_beside import SMALL, assert_file_agrees, waves
 
 from pcarann import Staged
 from pcarann.mesh.mesh import Mesh

@@ -5,7 +5,9 @@
 
 The first axis of all tensors counts samples, as many as are asked for. Names are those of `Signature`. Metadata tell
 in JSON what tensors are: `pcarann.inputs` and `pcarann.outputs` their names, shapes, columns, coordinates and units,
-`pcarann.level` and `pcarann.method` of what level intervals are and what they guarantee.
+`pcarann.level` and `pcarann.method` of what level intervals are and what they guarantee. A file does not warn: stages
+tell by `pcarann.range` between which values the components of their training inputs lay, [least, largest], beyond which
+predictions are not to be trusted.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from pcarann.export.graphs import graph_of, level_of
 from pcarann.export.precision import SINGLE, in_single
 from pcarann.export.signature import Signature, Tensor
 from pcarann.files import atomic_writer, check_target
+from pcarann.spatial.fitted import FittedStages
 from pcarann.uncertainty.conformal import Method
 
 __all__ = ["OPSET", "graph_bytes", "metadata_of", "onnx_bytes", "ports_of", "to_onnx"]
@@ -113,6 +116,9 @@ def metadata_of(
         "level": None if level is None else 1 - level,
         "method": None if level is None else method,
     }
+    step = getattr(model.asked(), "model", model.asked())  # of a flow
+    if isinstance(step, FittedStages):
+        about["range"] = [[end * step.units.inputs for end in ends] for ends in step.value_range]
     mesh = getattr(model, "mesh_", None)
     if mesh is not None:
         about["mesh"] = {"points": mesh.points.tolist(), "cells": {name: c.tolist() for name, c in mesh.cells.items()}}

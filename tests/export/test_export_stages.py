@@ -1,27 +1,18 @@
 """Files of stages that see space, with every option, beside what the stages predict."""
 
+import json
+
 import numpy as np
 import pytest
-from files_beside import assert_file_agrees, from_file
+from files_beside import SMALL, assert_file_agrees, from_file, waves
 from sklearn.linear_model import Ridge
 
 from pcarann import PCARaNN, Staged
 from pcarann.export.graphs import graph_of
+from pcarann.export.onnx_file import metadata_of
 from pcarann.options import Grid
 from pcarann.spatial.channels import Channels
 from pcarann.symmetry.generators import Symmetry
-
-SMALL = {"n_stages": 2, "n_features": 10, "n_members": 2}
-
-
-def waves(*shape, count=36, closed=False, seed=0):
-    """Some random waves along each axis, of a few wavenumbers each."""
-    rng, found = np.random.default_rng(seed), 0.0
-    for i, n in enumerate(shape):
-        x = np.linspace(0, 2 * np.pi, n, endpoint=closed)
-        line = sum(rng.normal(size=(count, 1)) * np.cos(k * x + rng.uniform(0, 6, (count, 1))) / k for k in (1, 2, 3))
-        found = found + line.reshape(count, *(n if j == i else 1 for j in range(len(shape))))
-    return found
 
 
 def fitted(a, u, start="mean", ends=None, seen=None, **options):
@@ -120,3 +111,9 @@ def test_channels_are_clipped_outside_the_data():
     model = fitted(a, np.tanh(a), ends="periodic")
     with pytest.warns(UserWarning, match="outside the range"):
         assert_file_agrees(model, {"inputs": 50 * a[28:]})
+
+
+def test_a_file_tells_the_range_of_the_training_inputs():
+    a = np.stack([waves(12), 100 * waves(12, seed=1)], axis=1)
+    found = json.loads(metadata_of(fitted(a, np.tanh(a[:, 0])))["pcarann.range"])
+    assert np.allclose(found, [a[:28].min(axis=(0, 2)), a[:28].max(axis=(0, 2))])
