@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -90,3 +92,25 @@ def test_a_store_is_learned_and_predicted_by_blocks(tmp_path):
     assert found["peak_mb"] < 1.1 * few["peak_mb"]  # as much as one block takes, however many there are
     assert drawn(tmp_path / "larger_than_memory.png")
     assert not (tmp_path / "larger_than_memory.zarr").exists()
+
+
+def test_a_client_without_pcarann_predicts_with_error_bars(tmp_path, capsys):
+    pytest.importorskip("onnxruntime")
+    from pcarann import PCARaNN
+    from pcarann.export import to_onnx
+
+    X = np.random.default_rng(0).normal(size=(90, 3))
+    y = np.tanh(X @ np.random.default_rng(1).normal(size=(3, 20)))
+    model = PCARaNN(n_components=3, widths=(20, 10), n_members=3, scales="energy").fit({"a": X[:60]}, {"u": y[:60]})
+    model.calibrate({"a": X[60:]}, {"u": y[60:]})
+    to_onnx(model, tmp_path / "model.onnx")
+    np.savez(tmp_path / "inputs.npz", a=X[:2])
+    client = example("onnx_client")
+    found = client.main(tmp_path / "model.onnx", tmp_path / "inputs.npz", tmp_path)
+    band = model.predict_interval({"a": X[:2]}, 0.1)
+    assert np.allclose(client.half_width(found, "u"), (band.upper["u"] - band.lower["u"]) / 2, rtol=1e-9)
+    assert np.allclose(client.Surrogate(tmp_path / "model.onnx")({"a": X[:2]}, ["u"])["u"], band.mean["u"])
+    assert "±" in capsys.readouterr().out
+    text = Path(client.__file__).read_text(encoding="utf-8")
+    assert not any(f"{word} pcarann" in text for word in ("import", "from"))
+    assert drawn(tmp_path / "onnx_client.png")

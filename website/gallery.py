@@ -18,9 +18,20 @@ ARGUMENTS = {
     "plate": ["--count", "500", "--output", "{folder}"],
     "block": ["--count", "4", "--output", "{folder}"],
     "surrogate": ["{folder}/plate.npz", "displacement"],
+    "onnx_client": ["{folder}/model.onnx", "{folder}/new.npz", "{folder}"],
     **{name: ["--output", "{folder}"] for name in ("active", "design", "inversion", "twin")},
 }
 """What a script wants beside its name, where that is not a folder; those that others need come first"""
+COMMANDS = {
+    "onnx_client": [
+        ["generate", "burgers", "-n", "200", "-o", "{folder}/burgers.npz"],
+        ["generate", "burgers", "-n", "5", "--seed", "1", "-o", "{folder}/new.npz"],
+        ["fit", "{folder}/burgers.npz", "--samples", "0:60", "--members", "5", "-o", "{folder}/model"],
+        ["calibrate", "{folder}/model", "{folder}/burgers.npz", "--samples", "60:200"],
+        ["export", "{folder}/model", "-o", "{folder}/model.onnx"],
+    ]
+}
+"""Of `pcarann`, that make what a script reads"""
 
 
 def main(names: list[str]) -> None:
@@ -31,6 +42,9 @@ def main(names: list[str]) -> None:
         for name in names or [*ARGUMENTS, *sorted(scripts - set(ARGUMENTS))]:
             arguments = [one.format(folder=folder) for one in ARGUMENTS.get(name, ["{folder}"])]
             print(f"== {name}", flush=True)
+            for command in COMMANDS.get(name, []):
+                words = [one.format(folder=folder) for one in command]
+                subprocess.run([sys.executable, "-c", "from pcarann.cli import main; main()", *words], check=True)
             subprocess.run([sys.executable, ROOT / "examples" / f"{name}.py", *arguments], check=True)
             shrink(Path(folder) / f"{name}.png", PICTURES / f"{name}.png")
 

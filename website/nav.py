@@ -22,6 +22,7 @@ NAV: dict[str, dict[str, str]] = {
         "umbridge.md": "UM-Bridge",
         "cpp.md": "C++",
         "performance.md": "Performance",
+        "export.md": "Models for other programs",
         "migrating.md": "Coming from other libraries",
         "faq.md": "Questions",
     },
