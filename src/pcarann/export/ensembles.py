@@ -48,7 +48,9 @@ class LatentModel:
 
     def encoded(self, fields: Value) -> Value:
         """F of (samples, elements, values) inputs: (samples, elements, latent)."""
-        return (fields - to_host(self.ensemble.input_pca.mean)) @ self._encoder
+        pca = self.ensemble.input_pca
+        rows = self.sheet.reshaped(fields - to_host(pca.mean), (int(pca.mean.shape[0]),))
+        return self.sheet.reshaped(self.sheet.applied(self._encoder, rows), (self.elements, pca.n_components))
 
     def latents(self, x: Value) -> Value:
         """Φ of every member for (…, latent) latents: (members, rows, output latent)."""
@@ -67,7 +69,7 @@ class LatentModel:
         """Changes of such latents as those of fields, (samples, values)."""
         sheet, values = self.sheet, int(self.ensemble.output_pca.mean.shape[0])
         with sheet.loosely():
-            fields = latents @ self._modes
+            fields = sheet.applied(self._modes, latents)
             if self.elements == 1:
                 return fields
             return sheet.averaged(self._gathered(sheet.reshaped(fields, (self.elements * values,)), self._back), [1])
@@ -77,8 +79,10 @@ class LatentModel:
         sheet, members = self.sheet, len(self.ensemble.members)
         with sheet.loosely():
             if self.elements == 1:
-                fields = deviations @ self._modes
-                squares = sheet.summed(fields * fields, [0])
+                values, latents = self._modes.shape
+                columns = sheet("Reshape", sheet.transposed(deviations, (2, 0, 1)), np.asarray([latents, -1]))
+                fields = sheet("Reshape", self._modes @ columns, np.asarray([values, members, -1]))
+                squares = sheet.transposed(sheet.summed(fields * fields, [1]), (1, 0))
             else:
                 each = [self.change(sheet.one_of(deviations, k, axis=0)) for k in range(members)]
                 squares = reduce(add, (one * one for one in each))
@@ -90,13 +94,14 @@ class LatentModel:
 
     @cached_property
     def _encoder(self) -> Values:
-        """The matrix of F, (values, latent)"""
+        """The matrix of F, (latent, values)"""
         pca = self.ensemble.input_pca
-        return np.ascontiguousarray(to_host(pca.encode_adjoint(place_of(pca.mean).eye(pca.n_components))).T)
+        return to_host(pca.encode_adjoint(place_of(pca.mean).eye(pca.n_components)))
 
     @cached_property
     def _modes(self) -> Values:
-        return to_host(self.ensemble.output_pca.modes)
+        """Φᵀ of the outputs, (values, latent)"""
+        return np.ascontiguousarray(to_host(self.ensemble.output_pca.modes).T)
 
     @cached_property
     def _back(self) -> Values:

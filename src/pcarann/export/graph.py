@@ -256,6 +256,13 @@ class Sheet:
         """With its axes in another order."""
         return self("Transpose", x, perm=list(order))
 
+    def applied(self, matrix: Any, x: Value) -> Value:
+        """A constant (m, n) matrix applied to each of (rows, n) vectors: (rows, m).
+
+        The matrix stands on the left: runtimes read it once there, where they would copy it on the right.
+        """
+        return self.transposed(matrix @ self.transposed(x, (1, 0)), (1, 0))
+
     def joined(self, parts: Sequence[Value], axis: int = 1) -> Value:
         """One after another along an axis."""
         return parts[0] if len(parts) == 1 else self("Concat", *parts, axis=axis)

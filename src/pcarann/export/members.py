@@ -1,9 +1,10 @@
 """The members of an ensemble on a sheet: random layers or a kernel, each with its readout, all of them in one product.
 
 As in `pcarann.features`, whose formulas these are: the kernel with its series for near points too. Weights of all
-members are stacked, (members, latent, width), so that (rows, latent) become (members, rows, width) at once. Hidden
-weights may be kept in single precision where that hardly changes what members say of training samples: readouts of
-nearly dependent features would amplify it.
+members are stacked, (members, width, latent), and rows are columns here, so that (latent, rows) become (members, width,
+rows) at once: runtimes read a matrix on the left once, where they would copy it on the right. Hidden weights may be
+kept in single precision where that hardly changes what members say of training samples: readouts of nearly dependent
+features would amplify it.
 """
 
 from __future__ import annotations
@@ -40,15 +41,18 @@ class Members:
         features: list[Any] = [member.features for member in members]
         rough = known is not None and isinstance(features[0], RandomFeatures) and _is_robust(members, known)
         self._features = _Kernel(features) if isinstance(features[0], KernelFeatures) else _Layers(features, rough)
-        self._linear = None if features[0].weighting.linear is None else to_host(features[0].weighting.linear)
+        linear = features[0].weighting.linear
+        self._linear = None if linear is None else to_host(linear)[:, None]
         widths = [*self._features.widths, *([] if self._linear is None else [len(self._linear)])]
-        readout = np.stack([to_host(member.coefficients) for member in members])
-        self._readouts = [np.ascontiguousarray(readout[:, part, :]) for part in latent_parts(widths)]
+        readout = np.stack([to_host(member.coefficients).T for member in members])
+        self._readouts = [np.ascontiguousarray(readout[:, :, part]) for part in latent_parts(widths)]
 
     def __call__(self, x: Value) -> Value:
         """Φ of every member for (rows, latent) latents: (members, rows, output latent)."""
-        terms = self._features(self._sheet, x) + ([] if self._linear is None else [x * self._linear])
-        return reduce(add, (term @ V for term, V in zip(terms, self._readouts, strict=True)))
+        columns = self._sheet.transposed(x, (1, 0))
+        terms = self._features(self._sheet, columns) + ([] if self._linear is None else [columns * self._linear])
+        found = reduce(add, (V @ term for term, V in zip(terms, self._readouts, strict=True)))
+        return self._sheet.transposed(found, (0, 2, 1))
 
 
 class _Layers:
@@ -57,14 +61,14 @@ class _Layers:
     def __init__(self, features: Sequence[RandomFeatures], rough: bool):
         self._weighting, self._rough, self._scales = features[0].weighting, rough, features[0].scales
         weights = [one.hidden_weights() for one in features]
-        self._W = [np.stack([to_host(one[layer]).T for one in weights]) for layer in (0, 1)]
-        self._c = [np.stack([to_host(one.anchors[layer]) for one in features])[:, None, :] for layer in (0, 1)]
-        self.widths = [int(W.shape[2]) for W in self._W]
+        self._W = [np.stack([to_host(one[layer]) for one in weights]) for layer in (0, 1)]
+        self._c = [np.stack([to_host(one.anchors[layer]) for one in features])[:, :, None] for layer in (0, 1)]
+        self.widths = [int(W.shape[1]) for W in self._W]
 
     def __call__(self, sheet: Sheet, x: Value) -> list[Value]:
         found, inputs = [], _weighted(self._weighting, x)
         for W, c, scale in zip(self._W, self._c, self._scales, strict=True):
-            inputs = sheet.tanh((inputs @ (sheet.rough(W) if self._rough else W) - c) * scale)
+            inputs = sheet.tanh(((sheet.rough(W) if self._rough else W) @ inputs - c) * scale)
             found.append(inputs)
         return found
 
@@ -75,16 +79,16 @@ class _Kernel:
     def __init__(self, features: Sequence[KernelFeatures]):
         self._weighting = features[0].weighting
         Z = np.stack([to_host(one.landmarks) for one in features])
-        self._Z, self._squares = np.ascontiguousarray(np.swapaxes(Z, 1, 2)), (Z**2).sum(axis=2)[:, None, :]
+        self._Z, self._squares = Z, (Z**2).sum(axis=2)[:, :, None]
         self._unit = np.asarray([5.0 / one.length**2 for one in features])[:, None, None]
         self.widths = [int(Z.shape[1]), 2 + int(Z.shape[2])]
 
     def __call__(self, sheet: Sheet, x: Value) -> list[Value]:
         seen = _weighted(self._weighting, x)
-        own = sheet.summed(seen * seen, [-1], keep=True)
-        squares = sheet.maximum((seen @ self._Z) * -2.0 + own + self._squares, 0.0) * self._unit
-        near = sheet.less(sheet.averaged(squares, [-1], keep=True), 1.0)
-        polynomial = sheet.joined([own * 0.0 + 1.0, own, seen], axis=-1)
+        own = sheet.summed(seen * seen, [0], keep=True)
+        squares = sheet.maximum((self._Z @ seen) * -2.0 + own + self._squares, 0.0) * self._unit
+        near = sheet.less(sheet.averaged(squares, [1], keep=True), 1.0)
+        polynomial = sheet.joined([own * 0.0 + 1.0, own, seen], axis=0)
         return [_rest(sheet, squares, near), sheet.where(near, polynomial, 0.0)]
 
 
@@ -118,6 +122,9 @@ def _rest(sheet: Sheet, squares: Value, near: Value) -> Value:
     return sheet.where(near, sheet.where(sheet.less(root, 0.5), series, whole - 1.0 + squares / 6.0), whole)
 
 
-def _weighted(weighting: Weighting, x: Value) -> Value:
+def _weighted(weighting: Weighting, columns: Value) -> Value:
+    """w ⊙ x, or Rᵀx, of (latent, rows) latents."""
     w = None if weighting.relevance is None else to_host(weighting.relevance)
-    return x if w is None else x * w if w.ndim == 1 else x @ w
+    if w is None:
+        return columns
+    return columns * w[:, None] if w.ndim == 1 else np.ascontiguousarray(w.T) @ columns
