@@ -23,8 +23,11 @@ __all__ = ["export"]
 @click.option("--single", is_flag=True, help="float32 in and out.  [default: float64]")
 @click.option("--alpha", type=float, default=None, help="Intervals of level 1 − alpha.  [default: 0.1 if calibrated]")
 @method_option
+@click.option("--steps", type=click.IntRange(min=1), default=None, help="Of a flow.  [default: those of its fit]")
 @json_option
-def export(model: Path, target: Target, single: bool, alpha: float | None, method: Any, as_json: bool) -> None:
+def export(
+    model: Path, target: Target, single: bool, alpha: float | None, method: Any, steps: int | None, as_json: bool
+) -> None:
     """Write MODEL as an ONNX file, which programs evaluate without pcarann."""
     from pcarann.export.onnx_file import OPSET, onnx_bytes, ports_of
     from pcarann.files import atomic_writer
@@ -33,7 +36,7 @@ def export(model: Path, target: Target, single: bool, alpha: float | None, metho
         raise click.UsageError("-o must end in .onnx.")
     target.check(ONNX, [model])
     with busy("Exporting"):
-        found = onnx_bytes(load_surrogate(model), alpha=alpha, method=method, single=single)
+        found = onnx_bytes(load_surrogate(model), alpha=alpha, method=method, single=single, steps=steps)
         with atomic_writer(target.path) as file:
             file.write(found)
     inputs, outputs = ports_of(found)
