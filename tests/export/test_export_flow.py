@@ -9,6 +9,7 @@ from sklearn.exceptions import NotFittedError
 from pcarann import Marching, PCARaNN, Staged
 from pcarann.export.flow import write_step
 from pcarann.export.graphs import graph_of
+from pcarann.mesh.mesh import Mesh
 from pcarann.options import Grid
 from pcarann.spatial.channels import Channels
 
@@ -74,3 +75,12 @@ def test_steps_of_a_kind_that_has_no_graph_are_refused():
     with pytest.raises(ValueError, match="A flow of str cannot be written as a graph"):
         write_step("a step", 0)
     assert [port.shape for port in write_step(flow.model, 0).outputs] == [(12,)]
+
+
+def test_a_flow_on_a_mesh_is_its_step_in_any_unit():
+    mesh = Mesh(np.random.default_rng(1).uniform(0, 1, (40, 2)))
+    flow = 40 * np.cos(ANGLES + 5 * mesh.points[:, 0])
+    step = Staged("input", n_features=10, n_members=2, n_stages=1, grid=mesh, channels=Channels())
+    model = Marching(step, choose=False).fit(flow[:30, :1], flow[:30, 1:])
+    assert np.allclose(model.predict(flow[30:, :1], steps=1)[:, 0], model.model_.predict(flow[30:, 0]), rtol=1e-12)
+    assert_file_agrees(model, {"inputs": flow[30:, :1]})

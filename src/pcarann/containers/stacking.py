@@ -145,7 +145,8 @@ class OutputStack:
         if mesh is not None:
             for part in parts:
                 mesh.node_axis(part.grid)
-        scales = tuple(scale_of(matrix_of(arrays[part.name], part, "y", place)) for part in parts)
+        matrices = (matrix_of(arrays[part.name], part, "y", place) for part in parts)
+        scales = tuple(scale_of(one) if len(parts) > 1 else 1.0 for one in matrices)  # one alone has nothing beside it
         return cls(tuple(parts), scales, mesh)
 
     @property
