@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from pcarann import PCARaNN
+from pcarann import Marching, PCARaNN
 from pcarann.cli import main
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -50,3 +50,13 @@ def test_what_cannot_be_written_is_refused_and_stays_as_it_is(model, tmp_path):
     assert "alpha must be a number" in run("model", "-o", "new.onnx", "--alpha", "1.5", code=1).output
     assert not (tmp_path / "new.onnx").exists()
     run("model", "-o", "data.onnx", "--force")
+
+
+@pytest.mark.filterwarnings("ignore:the roll-outs")
+def test_a_flow_is_written_over_as_many_steps_as_asked_for(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    waves = np.cos(np.arange(20.0)[:, None, None] + 0.3 * np.arange(5)[:, None] + np.linspace(0, 6, 9))
+    step = PCARaNN(n_components=2, widths=(8, 6), n_members=2, scales="energy")
+    Marching(step, choose=False).fit(waves[:, :1], waves[:, 1:]).save("flow")
+    said = json.loads(run("flow", "-o", "flow.onnx", "--steps", "2", "--json").stdout)
+    assert (said["inputs"], said["outputs"][0]) == (["inputs (samples, 1, 9)"], "outputs (samples, 2, 9)")
