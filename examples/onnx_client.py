@@ -1,7 +1,7 @@
 """A surrogate without `pcarann`: an ONNX file is evaluated with onnxruntime and NumPy alone.
 
 `pcarann export model -o model.onnx` wrote the file. Its metadata tell what goes in and what comes out; the first axis
-of all tensors counts samples. Asked for the mean alone, onnxruntime computes no spread.
+of all tensors counts samples.
 
     python examples/onnx_client.py MODEL.onnx INPUTS.npz [FOLDER]       with FOLDER writes onnx_client.png there
 
@@ -29,13 +29,11 @@ class Surrogate:
         metadata = self.session.get_modelmeta().custom_metadata_map
         self.about = {key.removeprefix("pcarann."): json.loads(text) for key, text in metadata.items()}
 
-    def __call__(self, arrays: Arrays, names: list[str] | None = None) -> Arrays:
-        """These outputs, or all, for inputs by name."""
-        names = names or [one.name for one in self.session.get_outputs()]
+    def __call__(self, arrays: Arrays) -> Arrays:
+        """All outputs for inputs by name."""
+        names = [one.name for one in self.session.get_outputs()]
         given = {one["name"]: arrays[one["name"]].astype(self.about["precision"]) for one in self.about["inputs"]}
-        needed = onnxruntime.RunOptions()
-        needed.only_execute_path_to_fetches = True
-        return dict(zip(names, self.session.run(names, given, needed), strict=True))
+        return dict(zip(names, self.session.run(names, given), strict=True))
 
 
 def main(model: Path, inputs: Path, folder: Path | None = None) -> Arrays:

@@ -38,6 +38,8 @@ def test_a_model_file_becomes_an_onnx_file_that_is_written_again(model):
     run("model", "-o", "model.onnx", "--single", "--method", "pooled")
     found = onnxruntime.InferenceSession("model.onnx").get_modelmeta().custom_metadata_map
     assert (found["pcarann.precision"], found["pcarann.method"]) == ('"float32"', '"pooled"')
+    said = json.loads(run("model", "-o", "model.onnx", "--mean-only", "--json").stdout)
+    assert said["outputs"] == ["outputs (samples, 4)"]
 
 
 def test_what_cannot_be_written_is_refused_and_stays_as_it_is(model, tmp_path):

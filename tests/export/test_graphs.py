@@ -46,6 +46,16 @@ def test_a_stale_calibration_is_none(data, model):
         graph_of(changed, alpha=0.1)
 
 
+def test_the_mean_alone_is_a_smaller_graph_without_intervals(data, model):
+    graph = graph_of(model, mean_only=True)
+    assert [one.name for one in graph.outputs] == ["outputs"]
+    assert len(graph.nodes) < len(graph_of(model).nodes) / 3
+    found = by_file(model, data[0][:4], mean_only=True)
+    assert_same(found, {"outputs": model.predict(data[0][:4])}, 1e-12)
+    with pytest.raises(ValueError, match="The mean alone has no intervals"):
+        graph_of(model, alpha=0.1, mean_only=True)
+
+
 @pytest.mark.parametrize("method", ["sample", "pooled", "simultaneous"])
 def test_every_method_and_level_is_that_of_the_model(data, model, method):
     asked = data[0][:4]

@@ -24,10 +24,9 @@ __all__ = ["export"]
 @click.option("--alpha", type=float, default=None, help="Intervals of level 1 − alpha.  [default: 0.1 if calibrated]")
 @method_option
 @click.option("--steps", type=click.IntRange(min=1), default=None, help="Of a flow.  [default: those of its fit]")
+@click.option("--mean-only", is_flag=True, help="Leave out spread, intervals and novelty: a call costs less.")
 @json_option
-def export(
-    model: Path, target: Target, single: bool, alpha: float | None, method: Any, steps: int | None, as_json: bool
-) -> None:
+def export(model: Path, target: Target, as_json: bool, **how: Any) -> None:
     """Write MODEL as an ONNX file, which programs evaluate without pcarann."""
     from pcarann.export.onnx_file import OPSET, onnx_bytes, ports_of
     from pcarann.files import atomic_writer
@@ -36,7 +35,7 @@ def export(
         raise click.UsageError("-o must end in .onnx.")
     target.check(ONNX, [model])
     with busy("Exporting"):
-        found = onnx_bytes(load_surrogate(model), alpha=alpha, method=method, single=single, steps=steps)
+        found = onnx_bytes(load_surrogate(model), **how)
         with atomic_writer(target.path) as file:
             file.write(found)
     inputs, outputs = ports_of(found)

@@ -43,16 +43,24 @@ Writer = Callable[[Sheet, Any, Value], Written]
 _WRITERS: dict[type, Writer] = {Fitted: write_latent_model, FittedStages: write_stages, Flow: write_flow}
 
 
-def graph_of(model: Any, alpha: float | None = None, method: Method = "sample", *, steps: int | None = None) -> Graph:
+def graph_of(
+    model: Any,
+    alpha: float | None = None,
+    method: Method = "sample",
+    *,
+    steps: int | None = None,
+    mean_only: bool = False,
+) -> Graph:
     """All that a fitted surrogate predicts, as a graph; with intervals of level 1 − alpha where it is calibrated.
 
     None for alpha is 0.1 where there is a calibration, and no interval where there is none. A flow is written over so
-    many steps, those of its fit unless told.
+    many steps, those of its fit unless told. `mean_only` leaves out all but the mean: runtimes compute every output of
+    a graph, whatever they are asked for.
     """
-    alpha, fitted = level_of(model, alpha, method, steps=steps), _asked(model, steps)
+    alpha, fitted = level_of(model, alpha, method, steps=steps, mean_only=mean_only), _asked(model, steps)
     signature, sheet = Signature.of(model, steps), Sheet()
     found = _writer(model, fitted)(sheet, fitted, entered(sheet, signature, fitted.packing))
-    parts = {"": found.mean, ".std": found.std}
+    parts = {"": found.mean} if mean_only else {"": found.mean, ".std": found.std}
     if alpha is not None:
         factor = factor_of(fitted.calibration, alpha, method, _values(fitted))
         half = found.half_width(factor, fitted.calibration.floor)
@@ -62,14 +70,19 @@ def graph_of(model: Any, alpha: float | None = None, method: Method = "sample", 
     for suffix, fields in parts.items():
         with sheet.loosely():
             outputs |= by_name(sheet, signature, fitted.packing, fitted.handed(fields), suffix)
-    if found.novelty is not None:
+    if found.novelty is not None and not mean_only:
         shape = () if signature.steps is None else (signature.steps,)
         outputs["novelty" if "novelty" not in outputs else "novelty.p_value"] = found.novelty, shape
     return sheet.graph(outputs)
 
 
 def level_of(
-    model: Any, alpha: float | None = None, method: Method = "sample", *, steps: int | None = None
+    model: Any,
+    alpha: float | None = None,
+    method: Method = "sample",
+    *,
+    steps: int | None = None,
+    mean_only: bool = False,
 ) -> float | None:
     """The alpha of the intervals of a graph: what is asked for, or 0.1; None where there are no intervals.
 
@@ -77,6 +90,10 @@ def level_of(
     """
     fitted = _asked(model, steps)
     check_level(ALPHA if alpha is None else alpha, method)
+    if mean_only:
+        if alpha is not None:
+            raise ValueError("The mean alone has no intervals: leave out alpha, or ask for all outputs.")
+        return None
     reaches = fitted.calibration is not None and (steps is None or fitted.calibration.points >= _values(fitted))
     if reaches and not fitted.stale:
         return ALPHA if alpha is None else float(alpha)

@@ -45,15 +45,16 @@ def to_onnx(
     method: Method = "sample",
     single: bool = False,
     steps: int | None = None,
+    mean_only: bool = False,
 ) -> None:
     """Write a fitted surrogate as an ONNX file, atomically.
 
     Outputs are mean and standard deviation, intervals of level 1 − alpha where the surrogate is calibrated (None is
-    0.1 then), and the p-value of each input among those of the training. A flow is rolled out over so many steps, those
-    of its fit unless told.
+    0.1 then), and the p-value of each input among those of the training; or the mean alone, which costs less. A flow is
+    rolled out over so many steps, those of its fit unless told.
     """
     check_target(path)
-    found = onnx_bytes(model, alpha=alpha, method=method, single=single, steps=steps)
+    found = onnx_bytes(model, alpha=alpha, method=method, single=single, steps=steps, mean_only=mean_only)
     with atomic_writer(path) as file:
         file.write(found)
 
@@ -65,11 +66,14 @@ def onnx_bytes(
     method: Method = "sample",
     single: bool = False,
     steps: int | None = None,
+    mean_only: bool = False,
 ) -> bytes:
     """The ONNX file of a fitted surrogate."""
     if single and not _fits_single(model.asked()):
         raise ValueError("Fields of this size do not fit into single precision: export in double.")
-    graph, about = graph_of(model, alpha, method, steps=steps), metadata_of(model, alpha, method, single, steps)
+    graph = graph_of(model, alpha, method, steps=steps, mean_only=mean_only)
+    level = level_of(model, alpha, method, steps=steps, mean_only=mean_only)
+    about = metadata_of(model, level, method, single, steps)
     names = [", ".join(one.name for one in ports) for ports in (graph.inputs, graph.outputs)]
     said = (
         f"A surrogate made by pcarann {__version__}: {type(model).__name__}, inputs {names[0]}, outputs {names[1]}. "
@@ -105,16 +109,16 @@ def metadata_of(
     single: bool = False,
     steps: int | None = None,
 ) -> dict[str, str]:
-    """What a file tells of a surrogate, as JSON by name."""
-    signature, level = Signature.of(model, steps), level_of(model, alpha, method, steps=steps)
+    """What a file tells of a surrogate, as JSON by name; alpha is None where it has no intervals."""
+    signature = Signature.of(model, steps)
     about: dict[str, Any] = {
         "kind": type(model).__name__,
         "version": __version__,
         "precision": "float32" if single else "float64",
         "inputs": [_described(one) for one in signature.inputs],
         "outputs": [_described(one) for one in signature.outputs],
-        "level": None if level is None else 1 - level,
-        "method": None if level is None else method,
+        "level": None if alpha is None else 1 - alpha,
+        "method": None if alpha is None else method,
     }
     step = getattr(model.asked(), "model", model.asked())  # of a flow
     if isinstance(step, FittedStages):
