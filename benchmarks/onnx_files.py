@@ -5,7 +5,7 @@
 Each of the paper's problems is fitted and calibrated as in the paper, and written in double and in single precision.
 Differences are the largest over test samples, relative to the predicted field; those of the model itself, asked for the
 same samples one by one and together, stand beside them: where readouts amplify rounding, no file can be nearer. Calls
-with one sample are timed on one core, by onnxruntime with one thread: a file of the mean alone, then one of all outputs.
+with one sample are timed on one core, by onnxruntime with one thread: a file of the mean alone, then one of everything.
 """
 
 from __future__ import annotations
