@@ -22,10 +22,10 @@ def splitmix64(key: int, count: int) -> list[float]:
 
 
 def test_uniform_is_the_published_splitmix64():
-    from pcarann.backend.random import _key
+    from pcarann.backend.random import key_of
 
     found = uniform((5,), seed=3, stream=(1, 2), place=HOST)
-    assert found.tolist() == splitmix64(_key(3, (1, 2)), 5)
+    assert found.tolist() == splitmix64(key_of(3, (1, 2)), 5)
 
 
 def test_every_backend_draws_the_same_bits(backend):

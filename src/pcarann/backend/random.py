@@ -19,7 +19,7 @@ import math
 
 from pcarann.backend.arrays import Array, Place, place_of, shifted_right
 
-__all__ = ["normal", "permutation", "spread", "uniform"]
+__all__ = ["key_of", "normal", "permutation", "spread", "uniform"]
 
 _GOLDEN = 0x9E3779B97F4A7C15
 _MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
@@ -47,7 +47,7 @@ def uniform(
     size = math.prod(shape)
     if not place.on_host and size <= _FEW:
         return place.put(uniform(shape, seed=seed, stream=stream, place=place_of(None), low=low, high=high))
-    key = _key(seed, stream)
+    key = key_of(seed, stream)
     numbers = place.empty(size)
     block = min(_BLOCK, size) if place.on_host else size
     xp = place.xp
@@ -106,7 +106,8 @@ def _mixed(z: Array, scratch: Array) -> Array:
     return shifted_right(z, 11, scratch)
 
 
-def _key(seed: int, stream: tuple[int, ...]) -> int:
+def key_of(seed: int, stream: tuple[int, ...]) -> int:
+    """The 64 bits that a stream begins with: the mixing, folded over the seed and the integers of the stream."""
     key = 0
     for part in (seed, *stream):
         key = (key + part + 1) * _GOLDEN & _WORD

@@ -1,0 +1,37 @@
+// Constants of a graph, as `pcarann.explorer.packed` writes them, back as tensors.
+
+import { uniform } from "./random.js";
+
+const ARRAYS = { float64: Float64Array, float32: Float32Array, int32: Int32Array, uint8: Uint8Array };
+
+/** {name: {kind, shape, data}} of packed constants. */
+export function unpacked(constants) {
+  return Object.fromEntries(Object.entries(constants).map(([name, one]) => [name, tensor(one)]));
+}
+
+function tensor({ kind, shape, draws, stored, data }) {
+  return { kind, shape, data: draws ? drawn(draws) : decoded(data, ARRAYS[stored]) };
+}
+
+/** Matrices of random numbers, one after another. */
+function drawn(draws) {
+  const data = new Float64Array(draws.reduce((all, { shape }) => all + shape[0] * shape[1], 0));
+  let offset = 0;
+  for (const { key, shape, low, high, turned } of draws) {
+    const [rows, columns] = shape;
+    const numbers = uniform(rows * columns, key, low, high);
+    if (!turned) data.set(numbers, offset);
+    else
+      for (let i = 0; i < rows; i++)
+        for (let j = 0; j < columns; j++) data[offset + j * rows + i] = numbers[i * columns + j];
+    offset += numbers.length;
+  }
+  return data;
+}
+
+function decoded(text, Numbers) {
+  const letters = atob(text);
+  const bytes = new Uint8Array(letters.length);
+  for (let i = 0; i < letters.length; i++) bytes[i] = letters.charCodeAt(i);
+  return new Float64Array(new Numbers(bytes.buffer));
+}

@@ -1,0 +1,26 @@
+"""What runs JavaScript in tests: node for modules, Chromium for pages."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import pcarann
+
+SCRIPTS = Path(pcarann.__file__).parent / "explorer"
+
+
+def node(code, document=None):
+    """What an ES module gives out, as JSON, that finds scripts of the explorer under ./ and a document in `given`."""
+    program = shutil.which("node")
+    if program is None:
+        pytest.skip("node is not installed")
+    read = 'import { readFileSync } from "node:fs"; const given = JSON.parse(readFileSync(0, "utf8"));'
+    code = read + code.replace('from "./', f'from "{SCRIPTS.as_uri()}/')
+    run = subprocess.run(
+        [program, "--input-type=module", "-e", code], input=json.dumps(document), capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
