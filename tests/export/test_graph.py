@@ -19,3 +19,13 @@ def test_what_no_output_needs_is_left_out_and_constants_are_written_once():
 def test_operators_that_are_not_known_are_refused():
     with pytest.raises(ValueError, match="Einsum is no operator"):
         Sheet()("Einsum")
+
+
+def test_names_of_inputs_and_outputs_are_free():
+    sheet = Sheet()
+    c0, v0 = sheet.input("c0", (2,)), sheet.input("v0", (2,))
+    graph = sheet.graph({"_v1": (c0 * 2.0 + v0, (2,)), "i0": (v0, (2,))})
+    names = [node.output for node in graph.nodes] + [*graph.constants] + [port.name for port in graph.inputs]
+    assert len(set(names)) == len(names)
+    assert graph.nodes[0].inputs[0] == "c0"
+    assert [port.name for port in graph.outputs] == [node.output for node in graph.nodes if node.operator == "Identity"]

@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -164,7 +164,7 @@ class Sheet:
     def input(self, name: str, shape: Sequence[int]) -> Value:
         """An input, (samples, *shape)."""
         self._inputs.append(Port(name, tuple(int(n) for n in shape)))
-        return Value(self, name)
+        return Value(self, f"i{len(self._inputs) - 1}")
 
     def constant(self, array: Any) -> Value:
         """An array or a number; numbers that are not whole are float64."""
@@ -303,16 +303,29 @@ class Sheet:
 
     def graph(self, outputs: Mapping[str, tuple[Value, Sequence[int]]]) -> Graph:
         """What was written, with these outputs by name, each with its shape; what none of them needs is left out."""
-        ends = [Node("Identity", (value.name,), name) for name, (value, _) in outputs.items()]
+        ends = [Node("Identity", (value.name,), f"o{k}") for k, (value, _) in enumerate(outputs.values())]
         needed, nodes = {node.output for node in ends}, []
         for node in reversed([*self._nodes, *ends]):
             if node.output in needed:
                 needed.update(node.inputs)
                 nodes.append(node)
-        constants = {name: values for name, values in self._constants.items() if name in needed}
+        names = {f"i{k}": port.name for k, port in enumerate(self._inputs)}
+        names |= {f"o{k}": name for k, name in enumerate(outputs)}
+        inner = [name for name in (*self._constants, *(node.output for node in self._nodes)) if name in needed]
+        names |= _apart(inner, set(names.values()))
+        nodes = [replace(one, inputs=tuple(names[x] for x in one.inputs), output=names[one.output]) for one in nodes]
+        constants = {names[name]: values for name, values in self._constants.items() if name in needed}
         ports = tuple(Port(name, tuple(int(n) for n in shape)) for name, (_, shape) in outputs.items())
         rough = frozenset(self._rough.intersection(constants))
         return Graph(tuple(self._inputs), ports, tuple(reversed(nodes)), constants, rough)
+
+
+def _apart(inner: Sequence[str], taken: set[str]) -> dict[str, str]:
+    """Names of what stands inside, by those on the sheet, none of which an input or an output has."""
+    mark = ""
+    while any(mark + name in taken for name in inner):
+        mark += "_"
+    return {name: mark + name for name in inner}
 
 
 def _real(value: Any) -> Any:
