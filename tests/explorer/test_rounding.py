@@ -50,3 +50,10 @@ def test_names_that_are_not_in_question_are_left_out(inputs):
 def test_deviations_are_beside_the_greatest_value_of_a_sample():
     wanted = {"u": np.array([[1.0, 100.0], [1.0, 2.0]])}
     assert deviation({"u": np.array([[1.0, 101.0], [1.1, 2.0]])}, wanted) == pytest.approx(0.05)
+
+
+def test_holes_are_no_difference_and_what_becomes_infinite_is():
+    wanted = {"u": np.array([[np.nan, 1.0]])}
+    assert deviation({"u": np.array([[np.nan, 1.0]])}, wanted) == 0.0
+    assert deviation({"u": np.array([[1.0, 1.0]])}, wanted) == np.inf
+    assert deviation({"u": np.array([[np.nan, np.inf]])}, wanted) == np.inf

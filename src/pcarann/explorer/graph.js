@@ -324,21 +324,25 @@ function shapeOf([a], { start = 0, end }) {
 // Products of matrices
 
 function multiplied([a, b], _, pool) {
-  const [first, second] = [a.shape.length === 1 ? [1, ...a.shape] : a.shape, b.shape.length === 1 ? [...b.shape, 1] : b.shape];
-  const [m, k, n] = [first[first.length - 2], first[first.length - 1], second[second.length - 1]];
+  const first = a.shape.length === 1 ? [1, ...a.shape] : a.shape;
+  const second = b.shape.length === 1 ? [...b.shape, 1] : b.shape;
+  const [k, n] = [first[first.length - 1], second[second.length - 1]];
   if (second[second.length - 2] !== k) throw new Error(`Matrices (${a.shape}) and (${b.shape}) do not fit.`);
-  const [mine, other] = [first.slice(0, -2), second.slice(0, -2)];
-  const outer = broadcast([mine, other]);
-  const data = pool.take(product(outer) * m * n).fill(0);
-  const strides = [stridesOf(outer), stretched(mine, outer), stretched(other, outer)];
+  const outer = broadcast([first.slice(0, -2), second.slice(0, -2)]);
+  const rows = first[first.length - 2];
+  const data = pool.take(product(outer) * rows * n).fill(0);
+  const one = product(second.slice(0, -2)) === 1; // for all matrices of the first operand: they are one, of more rows
+  const [own, m] = one ? [[], product(outer) * rows] : [first.slice(0, -2), rows];
+  const over = one ? [] : outer;
   const columns = n <= FEW ? new Float64Array(n * k) : null;
-  sweep(outer, strides, (count, [o, i, j], [dout, di, dj]) => {
+  const strides = [stridesOf(over), stretched(own, over), stretched(second.slice(0, -2), over)];
+  sweep(over, strides, (count, [o, i, j], [dout, di, dj]) => {
     for (let c = 0; c < count; c++, o += dout, i += di, j += dj) {
       if (columns) alongRows(data, o * m * n, a.data, i * m * k, turned(columns, b.data, j * k * n, k, n), m, k, n);
       else byColumns(data, o * m * n, a.data, i * m * k, b.data, j * k * n, m, k, n);
     }
   });
-  const shape = [...outer, ...(a.shape.length === 1 ? [] : [m]), ...(b.shape.length === 1 ? [] : [n])];
+  const shape = [...outer, ...(a.shape.length === 1 ? [] : [rows]), ...(b.shape.length === 1 ? [] : [n])];
   return { kind: a.kind, shape, data };
 }
 
