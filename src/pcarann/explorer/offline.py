@@ -1,7 +1,7 @@
 """A model inside a page: its graph for every level of its intervals, as one JSON document for `local.js`.
 
-    {"graph": what `packed` writes, "inputs": {name of a tensor: name in the graph},
-     "outputs": {"": {name of a tensor: name in the graph}, "0.1": the same with intervals of level 1 − 0.1, …}}
+{"graph": what `packed` writes, "inputs": {name of a tensor: name in the graph},
+ "outputs": {"": {name of a tensor: name in the graph}, "0.1": the same with intervals of level 1 − 0.1, …}}
 """
 
 from __future__ import annotations
