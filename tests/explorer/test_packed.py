@@ -5,6 +5,7 @@ from browsers import node
 from pcarann import PCARaNN
 from pcarann.backend.arrays import place_of
 from pcarann.explorer.packed import Draw, draws_in, packed
+from pcarann.explorer.rounding import rounded
 from pcarann.export.graph import Graph, Sheet
 
 
@@ -53,15 +54,18 @@ def test_numbers_are_stored_as_they_are_or_rounded_where_that_is_asked_for():
     graph = constants_only(
         odd=odd,
         short=rng.normal(size=(3, 100)),
+        middle=np.concatenate([rng.normal(size=40), odd]),
         scalar=np.float64(0.1),
         empty=np.zeros((0, 2)),
         whole=np.array([-3, 7], dtype=np.int64),
         end=np.array(np.iinfo(np.int64).max),
         truth=np.array([[True], [False]]),
     )
-    found = unpacked(packed(graph, single={"short"})["constants"])
+    found = unpacked(packed(graph, kinds={"short": "float32", "middle": "float48"})["constants"])
     assert np.array_equal(found["odd"].view(np.uint64), odd.view(np.uint64))
     assert np.array_equal(found["short"], graph.constants["short"].astype(np.float32))
+    assert np.array_equal(found["middle"], rounded(graph.constants["middle"], "float48"), equal_nan=True)
+    assert np.allclose(found["middle"][:40], graph.constants["middle"][:40], rtol=1e-11, atol=0)
     assert found["scalar"].shape == ()
     assert found["scalar"] == 0.1
     assert found["empty"].shape == (0, 2)

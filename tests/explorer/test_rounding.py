@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from pcarann.explorer.arithmetic import evaluated
-from pcarann.explorer.rounding import TOLERANCE, deviation, single_enough
+from pcarann.explorer.rounding import TOLERANCE, deviation, rounded, stored_kinds
 from pcarann.export.graph import Sheet
 
 
@@ -15,9 +15,9 @@ def graph_with(middle):
 
 
 def cancelling(h):
-    """Coefficients of ±10⁴ that are almost each other's negative, as those of a kernel with a small ridge."""
+    """Coefficients of ±10⁴ that are nearly each other's negative, as those of a kernel with a small ridge."""
     rows = 1e4 * np.random.default_rng(1).normal(size=(50, 50))
-    return h @ rows - h @ (rows + 1e-3)
+    return h @ rows - h @ (rows + 1.0)
 
 
 @pytest.fixture
@@ -25,26 +25,30 @@ def inputs():
     return {"x": np.random.default_rng(2).normal(size=(5, 40))}
 
 
-def test_all_are_rounded_where_nothing_is_amplified(inputs):
-    graph = graph_with(lambda h: h)
-    chosen = single_enough(graph, inputs)
-    assert sorted(graph.constants[name].shape for name in chosen) == [(40, 50), (50, 60)]
+def kinds_by_shape(graph, inputs):
+    return sorted((graph.constants[name].shape, kind) for name, kind in stored_kinds(graph, inputs).items())
 
 
-def test_what_rounding_is_amplified_in_stays_double(inputs):
+def test_all_are_short_where_nothing_is_amplified(inputs):
+    assert kinds_by_shape(graph_with(lambda h: h), inputs) == [((40, 50), "float32"), ((50, 60), "float32")]
+
+
+def test_what_rounding_is_amplified_in_is_longer(inputs):
     graph = graph_with(cancelling)
-    chosen = single_enough(graph, inputs)
-    assert sorted(graph.constants[name].shape for name in chosen) == [(40, 50), (50, 60)]
-    rounded = {name: graph.constants[name].astype(np.float32).astype(float) for name in chosen}
-    assert deviation(evaluated(graph, inputs, rounded), evaluated(graph, inputs)) < TOLERANCE
-    every = {name: one.astype(np.float32).astype(float) for name, one in graph.constants.items() if one.size > 1}
-    assert deviation(evaluated(graph, inputs, every), evaluated(graph, inputs)) > TOLERANCE
+    kinds = stored_kinds(graph, inputs)
+    found = {(graph.constants[name].shape, kind) for name, kind in kinds.items()}
+    assert found >= {((50, 60), "float32"), ((50, 50), "float48")}
+    exact = evaluated(graph, inputs)
+    short = {name: rounded(graph.constants[name], kind) for name, kind in kinds.items()}
+    assert deviation(evaluated(graph, inputs, short), exact) < TOLERANCE
+    shorter = {name: rounded(graph.constants[name], "float32") for name in kinds}
+    assert deviation(evaluated(graph, inputs, shorter), exact) > TOLERANCE
 
 
 def test_names_that_are_not_in_question_are_left_out(inputs):
     graph = graph_with(lambda h: h)
-    (first, *_) = single_enough(graph, inputs)
-    assert first not in single_enough(graph, inputs, without=[first])
+    first, *_ = stored_kinds(graph, inputs)
+    assert first not in stored_kinds(graph, inputs, without=[first])
 
 
 def test_deviations_are_beside_the_greatest_value_of_a_sample():

@@ -15,6 +15,7 @@ from pcarann import __version__
 from pcarann.cli.benchmarks import demo, reproduce
 from pcarann.cli.data import describe, generate
 from pcarann.cli.export import export
+from pcarann.cli.explore import explore
 from pcarann.cli.models import adapt, calibrate, fit
 from pcarann.cli.predictions import evaluate, predict
 from pcarann.cli.serve import serve
@@ -47,5 +48,5 @@ def main() -> None:
     """
 
 
-for command in (demo, generate, describe, fit, predict, evaluate, calibrate, adapt, export, serve, reproduce):
+for command in (demo, generate, describe, fit, predict, evaluate, calibrate, adapt, export, explore, serve, reproduce):
     main.add_command(command)

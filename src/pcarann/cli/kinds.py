@@ -1,4 +1,4 @@
-"""What a file is, by what is in it: a model, a picture, a prediction, an export, data that `generate` wrote.
+"""What a file is, by what is in it: a model, a picture, a prediction, an export, a page, data that `generate` wrote.
 
 Nothing is trusted and little is read: a few bytes of a picture, the names of the arrays in a `.npz` file, the header of
 a model file.
@@ -16,7 +16,18 @@ from typing import Any
 from pcarann.cli.options import PROBLEMS
 from pcarann.storage.header import read_header
 
-__all__ = ["GENERATED", "MODEL", "ONNX", "PICTURE", "PREDICTION", "Kind", "is_model", "largest_parts", "size_in_words"]
+__all__ = [
+    "GENERATED",
+    "MODEL",
+    "ONNX",
+    "PAGE",
+    "PICTURE",
+    "PREDICTION",
+    "Kind",
+    "is_model",
+    "largest_parts",
+    "size_in_words",
+]
 
 _PREDICTIONS = ({"mean"}, {"mean", "std"}, {"mean", "std", "lower", "upper"})
 
@@ -76,6 +87,13 @@ def _is_onnx(path: Path) -> bool:
     return start[:1] == b"\x08" and start[2:] == b"\x12\x07pcarann"
 
 
+def _is_page(path: Path) -> bool:
+    from pcarann.explorer.page_file import MARK
+
+    with open(path, "rb") as file:
+        return MARK.encode() in file.read(2048)
+
+
 def _is_prediction(path: Path) -> bool:
     """Whether all arrays are parts of a prediction, of each output by name where there are several."""
     from pcarann.problems.meshes import WRITTEN
@@ -102,5 +120,6 @@ def _open_npz(path: Path) -> AbstractContextManager[Mapping[str, Any]]:
 MODEL = Kind("a pcarann model file", is_model)
 ONNX = Kind("an ONNX file that export wrote", _is_onnx)
 PICTURE = Kind("a picture", _is_picture)
+PAGE = Kind("a page of a model", _is_page)
 PREDICTION = Kind("a file of a prediction", _is_prediction)
 GENERATED = Kind("data that generate wrote", _is_generated)

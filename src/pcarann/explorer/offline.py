@@ -16,7 +16,7 @@ from pcarann.backend.random import uniform
 from pcarann.explorer.levels import joined
 from pcarann.explorer.moving import movables_of
 from pcarann.explorer.packed import Known, draws_in, packed
-from pcarann.explorer.rounding import single_enough
+from pcarann.explorer.rounding import stored_kinds
 from pcarann.explorer.sliders import Movable
 from pcarann.export.graphs import graph_of
 
@@ -28,8 +28,10 @@ _PROBES = 8
 
 
 def offline(model: Any, alphas: Sequence[float] = ()) -> dict[str, Any]:
-    """The document of a fitted surrogate with intervals of these levels; large constants are in single precision where
-    predictions for inputs that sliders reach stay the same to seven digits."""
+    """The document of a fitted surrogate with intervals of these levels.
+
+    Large constants have few bytes where predictions stay the same to seven digits for inputs that sliders reach.
+    """
     graphs = {repr(float(alpha)): graph_of(model, alpha) for alpha in alphas}
     graph, outputs = joined(graphs or {"": graph_of(model)})
     inputs = dict(zip((one.tensor.name for one in movables_of(model)), (one.name for one in graph.inputs), strict=True))
@@ -37,8 +39,8 @@ def offline(model: Any, alphas: Sequence[float] = ()) -> dict[str, Any]:
     known = Known(draws)
     drawn = [name for name, values in graph.constants.items() if known.among(values)]
     rows = {inputs[name]: values for name, values in probes(model).items()}
-    single = single_enough(graph, rows, drawn)
-    return {"graph": packed(graph, draws, single), "inputs": inputs, "outputs": outputs}
+    kinds = stored_kinds(graph, rows, drawn)
+    return {"graph": packed(graph, draws, kinds), "inputs": inputs, "outputs": outputs}
 
 
 def probes(model: Any) -> Mapping[str, Values]:

@@ -2,17 +2,17 @@
 
     {"inputs": [{"name", "shape"}], "outputs": [{"name", "shape"}],
      "nodes": [{"operator", "inputs", "output", "attributes"}],
-     "constants": {name: {"kind", "shape", "stored", "data"}     numbers, in base64, as float64, float32, int32 or uint8
-                       | {"kind", "shape", "draws"}}}            numbers that are drawn again
+     "constants": {name: {"kind", "shape", "stored", "data"}    float64, float48, float32, int32 or uint8 in base64
+                       | {"kind", "shape", "draws"}}}           numbers that are drawn again
 
 Hidden weights are a function of the seed (`pcarann.backend.random`), which a page can evaluate as well: of those it has
-the key of the stream. Other constants are in single precision where that was found to be enough (`rounding`).
+the key of the stream. Other constants have fewer bytes than 8 where that was found to be enough (`rounding`).
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ import numpy as np
 
 from pcarann.backend.arrays import place_of
 from pcarann.backend.random import key_of, uniform
+from pcarann.explorer.rounding import rounded
 from pcarann.export.graph import Graph
 from pcarann.features.random_layers import HiddenLayers
 
@@ -92,8 +93,8 @@ def draws_in(record: Any) -> Iterator[Draw]:
         yield from draws_in(list(record.values()))
 
 
-def packed(graph: Graph, draws: Iterable[Draw] = (), single: Collection[str] = ()) -> dict[str, Any]:
-    """The document of a graph; constants that are one of the draws are drawn again, those named are rounded."""
+def packed(graph: Graph, draws: Iterable[Draw] = (), kinds: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The document of a graph; constants that are one of the draws are drawn again, others may be stored as a kind."""
     known = Known(draws)
     return {
         "inputs": [{"name": port.name, "shape": port.shape} for port in graph.inputs],
@@ -102,17 +103,26 @@ def packed(graph: Graph, draws: Iterable[Draw] = (), single: Collection[str] = (
             {"operator": node.operator, "inputs": node.inputs, "output": node.output, "attributes": {**node.attributes}}
             for node in graph.nodes
         ],
-        "constants": {name: _constant(values, known, name in single) for name, values in graph.constants.items()},
+        "constants": {
+            name: _constant(values, known, (kinds or {}).get(name)) for name, values in graph.constants.items()
+        },
     }
 
 
-def _constant(values: Values, known: Known, single: bool) -> dict[str, Any]:
+def _constant(values: Values, known: Known, kind: str | None) -> dict[str, Any]:
     about: dict[str, Any] = {"kind": values.dtype.name, "shape": values.shape}
     draws = known.among(values)
     if draws is not None:
         return {**about, "draws": draws}
-    stored = {"float64": "float32" if single else "float64", "int64": "int32", "bool": "uint8"}[values.dtype.name]
+    stored = kind or {"float64": "float64", "int64": "int32", "bool": "uint8"}[values.dtype.name]
+    return {**about, "stored": stored, "data": base64.b64encode(_content(values, stored)).decode("ascii")}
+
+
+def _content(values: Values, stored: str) -> bytes:
+    """The bytes of numbers, the least first."""
     if stored == "int32":  # the ends of slices may be as far as there are numbers
         values = np.clip(values, -(1 << 31), (1 << 31) - 1)
-    content = np.ascontiguousarray(values, dtype=np.dtype(stored).newbyteorder("<")).tobytes()
-    return {**about, "stored": stored, "data": base64.b64encode(content).decode("ascii")}
+    if stored == "float48":
+        whole = np.ascontiguousarray(rounded(values, stored), dtype="<f8")
+        return whole.reshape(-1).view(np.uint8).reshape(-1, 8)[:, 2:].tobytes()
+    return np.ascontiguousarray(values, dtype=np.dtype(stored).newbyteorder("<")).tobytes()

@@ -10,7 +10,7 @@ export function unpacked(constants) {
 }
 
 function tensor({ kind, shape, draws, stored, data }) {
-  return { kind, shape, data: draws ? drawn(draws) : decoded(data, ARRAYS[stored]) };
+  return { kind, shape, data: draws ? drawn(draws) : decoded(data, stored) };
 }
 
 /** Matrices of random numbers, one after another. */
@@ -29,9 +29,17 @@ function drawn(draws) {
   return data;
 }
 
-function decoded(text, Numbers) {
+function decoded(text, stored) {
   const letters = atob(text);
   const bytes = new Uint8Array(letters.length);
   for (let i = 0; i < letters.length; i++) bytes[i] = letters.charCodeAt(i);
-  return new Float64Array(new Numbers(bytes.buffer));
+  if (stored === "float48") return new Float64Array(lengthened(bytes).buffer);
+  return new Float64Array(new ARRAYS[stored](bytes.buffer));
+}
+
+/** The upper six bytes of each number, with two lower ones of zeros. */
+function lengthened(bytes) {
+  const whole = new Uint8Array((bytes.length / 6) * 8);
+  for (let i = 0, o = 0; i < bytes.length; i += 6, o += 8) for (let k = 0; k < 6; k++) whole[o + 2 + k] = bytes[i + k];
+  return whole;
 }
