@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,3 +25,19 @@ def node(code, document=None):
     )
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)
+
+
+@contextmanager
+def chromium():
+    """A browser, for as long as it is needed."""
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None:
+        pytest.skip("Chromium is not installed")
+    playwright = pytest.importorskip("playwright.sync_api")
+    quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=program, args=[*quiet, "--disable-sync", "--no-first-run"])
+        try:
+            yield browser
+        finally:
+            browser.close()

@@ -7,7 +7,7 @@ import { unpacked } from "./unpacked.js";
 export function localModel(portrait, { graph, inputs, outputs }) {
   let evaluate = null; // compiled when it is needed for the first time
 
-  async function infer(given, { outputs: wanted, alpha } = {}) {
+  function answered(given, wanted, alpha) {
     evaluate ??= compile(graph, unpacked(graph.constants));
     const names = new Map(Object.entries(outputs[alpha] ?? Object.values(outputs)[0]));
     const asked = wanted ?? [...names.keys()];
@@ -16,6 +16,14 @@ export function localModel(portrait, { graph, inputs, outputs }) {
     const renamed = Object.entries(inputs).map(([name, inside]) => [inside, given[name]]);
     const found = evaluate(Object.fromEntries(renamed), [...new Set(asked.map((name) => names.get(name)))]);
     return Object.fromEntries(asked.map((name) => [name, found[names.get(name)]]));
+  }
+
+  async function infer(given, { outputs: wanted, alpha } = {}) {
+    try {
+      return answered(given, wanted, alpha);
+    } catch (error) {
+      throw Object.assign(error, { status: 400 }); // the same again is of no use
+    }
   }
 
   return { describe: async () => portrait, infer };

@@ -36,7 +36,9 @@ _SCRIPT = re.compile(r'\s*<script type="module" src="[^"]*"></script>')
 def page_file(model: Any, name: str = "model", file: str | None = None, *, limit: float = LIMIT) -> str:
     """The page of a fitted surrogate that is called so, or a refusal where it has more than so many bytes."""
     told = portrait(model, name, file)
-    blocks = {"portrait": told, "model": offline(model, told["alphas"])}
+    inside = offline(model, told["alphas"])
+    told["novelty"] = all("novelty" in names for names in inside["outputs"].values())
+    blocks = {"portrait": told, "model": inside}
     data = "".join(
         f'<script type="application/json" id="{key}">{_quoted(one)}</script>\n' for key, one in blocks.items()
     )
