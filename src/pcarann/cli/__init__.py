@@ -14,8 +14,8 @@ import click
 from pcarann import __version__
 from pcarann.cli.benchmarks import demo, reproduce
 from pcarann.cli.data import describe, generate
-from pcarann.cli.export import export
 from pcarann.cli.explore import explore
+from pcarann.cli.export import export
 from pcarann.cli.models import adapt, calibrate, fit
 from pcarann.cli.predictions import evaluate, predict
 from pcarann.cli.serve import serve
