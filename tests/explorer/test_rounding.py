@@ -26,7 +26,7 @@ def inputs():
 
 
 def kinds_by_shape(graph, inputs):
-    return sorted((graph.constants[name].shape, kind) for name, kind in stored_kinds(graph, inputs).items())
+    return sorted((graph.constants[name].shape, kind) for name, kind in stored_kinds(graph, inputs, few=0).items())
 
 
 def test_all_are_short_where_nothing_is_amplified(inputs):
@@ -35,7 +35,7 @@ def test_all_are_short_where_nothing_is_amplified(inputs):
 
 def test_what_rounding_is_amplified_in_is_longer(inputs):
     graph = graph_with(cancelling)
-    kinds = stored_kinds(graph, inputs)
+    kinds = stored_kinds(graph, inputs, few=0)
     found = {(graph.constants[name].shape, kind) for name, kind in kinds.items()}
     assert found >= {((50, 60), "float32"), ((50, 50), "float48")}
     exact = evaluated(graph, inputs)
@@ -45,10 +45,18 @@ def test_what_rounding_is_amplified_in_is_longer(inputs):
     assert deviation(evaluated(graph, inputs, shorter), exact) > TOLERANCE
 
 
+def test_nothing_is_rounded_where_all_is_small(inputs):
+    graph = graph_with(lambda h: h)
+    size = sum(one.size for one in graph.constants.values())
+    assert not stored_kinds(graph, inputs, few=size)
+    assert not stored_kinds(graph, inputs)
+    assert stored_kinds(graph, inputs, few=size - 1)
+
+
 def test_names_that_are_not_in_question_are_left_out(inputs):
     graph = graph_with(lambda h: h)
-    first, *_ = stored_kinds(graph, inputs)
-    assert first not in stored_kinds(graph, inputs, without=[first])
+    first, *_ = stored_kinds(graph, inputs, few=0)
+    assert first not in stored_kinds(graph, inputs, without=[first], few=0)
 
 
 def test_deviations_are_beside_the_greatest_value_of_a_sample():

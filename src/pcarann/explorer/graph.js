@@ -7,9 +7,8 @@
 // the kind (whole numbers are indices and lengths here, far below 2^53). A graph is what `pcarann.explorer.packed` writes:
 // {inputs, outputs, nodes: [{operator, inputs, output, attributes}]}, its nodes in an order in which they can be evaluated.
 //
-// Everything that runs over several axes is one sweep: neighbouring axes along which all operands run on in step are one
-// axis, and a kernel gets the longest runs that remain. Every kernel has a loop of its own, which the browser compiles by
-// itself. Memory of values that nothing needs any more is used again.
+// What runs over several axes is one sweep: neighbouring axes along which all operands run on in step are one axis, and a
+// kernel, each with a loop of its own, gets the longest runs that remain. Memory that nothing needs any more is used again.
 
 const KINDS = { 1: "float32", 6: "int64", 7: "int64", 9: "bool", 11: "float64" }; // as ONNX numbers them
 const COLUMNS = 512; // of a product at a time: a few rows of them stay in the first cache
@@ -370,28 +369,42 @@ function alongRows(out, o, a, i, columns, m, k, n) {
   }
 }
 
-/** Rows of the product are sums of rows of B, four at a time, by blocks of columns. */
+/** Rows of the product are sums of rows of B, four at a time for two rows of A, by blocks of columns. */
 function byColumns(out, o, a, i, b, j, m, k, n) {
   for (let start = 0; start < n; start += COLUMNS) {
     const width = Math.min(COLUMNS, n - start);
     let p = 0;
     for (; p + 3 < k; p += 4) {
       const v = j + p * n + start;
-      for (let row = 0; row < m; row++) {
-        const u = i + row * k + p;
-        const [x, y, z, w, t] = [a[u], a[u + 1], a[u + 2], a[u + 3], o + row * n + start];
-        for (let c = 0; c < width; c++) {
-          out[t + c] += x * b[v + c] + y * b[v + n + c] + (z * b[v + 2 * n + c] + w * b[v + 3 * n + c]);
-        }
-      }
+      let row = 0;
+      for (; row + 1 < m; row += 2) fourForTwo(out, o + row * n + start, a, i + row * k + p, b, v, width, k, n);
+      if (row < m) four(out, o + row * n + start, a, i + row * k + p, b, v, width, n);
     }
     for (; p < k; p++) {
-      const v = j + p * n + start;
       for (let row = 0; row < m; row++) {
-        const [x, t] = [a[i + row * k + p], o + row * n + start];
+        const [x, t, v] = [a[i + row * k + p], o + row * n + start, j + p * n + start];
         for (let c = 0; c < width; c++) out[t + c] += x * b[v + c];
       }
     }
+  }
+}
+
+function four(out, t, a, u, b, v, width, n) {
+  const [x, y, z, w] = [a[u], a[u + 1], a[u + 2], a[u + 3]];
+  for (let c = 0; c < width; c++)
+    out[t + c] += x * b[v + c] + y * b[v + n + c] + (z * b[v + 2 * n + c] + w * b[v + 3 * n + c]);
+}
+
+function fourForTwo(out, t, a, u, b, v, width, k, n) {
+  const [x, y, z, w] = [a[u], a[u + 1], a[u + 2], a[u + 3]];
+  const [X, Y, Z, W] = [a[u + k], a[u + k + 1], a[u + k + 2], a[u + k + 3]];
+  for (let c = 0; c < width; c++) {
+    const q = b[v + c];
+    const r = b[v + n + c];
+    const s = b[v + 2 * n + c];
+    const l = b[v + 3 * n + c];
+    out[t + c] += x * q + y * r + (z * s + w * l);
+    out[t + n + c] += X * q + Y * r + (Z * s + W * l);
   }
 }
 

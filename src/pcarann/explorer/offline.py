@@ -24,7 +24,7 @@ __all__ = ["offline", "probes"]
 
 Values = np.ndarray[Any, np.dtype[Any]]
 
-_PROBES = 8
+_PROBES = 4
 
 
 def offline(model: Any, alphas: Sequence[float] = ()) -> dict[str, Any]:

@@ -4,8 +4,8 @@
     float48    the upper 6 bytes of a float64, 11 digits
     float64    8 bytes, 16 digits
 
-Fewer are enough for a constant where they change the outputs for some inputs by less than a tolerance of their greatest
-value. All large constants are tried together first; where that is too much, as where the coefficients of a kernel are
+Where all constants together are few, none is rounded. Fewer bytes are enough for a constant where they change the outputs
+for some inputs by less than a tolerance of their greatest value. All large constants are tried together first; where that is too much, as where the coefficients of a kernel are
 large and of both signs, each is tried by itself, and those that change little are tried together.
 """
 
@@ -27,7 +27,8 @@ Values = np.ndarray[Any, np.dtype[Any]]
 TOLERANCE = 2e-7
 """Of the greatest value of an output: a fifth of what a page may differ from `predict` by"""
 _KINDS = ("float32", "float48")
-_LARGE = 1 << 10  # values of a constant that is worth it
+_FEW = 1 << 20  # values of all constants, which make a page of 11 MB
+_SHARE = 1 / 32  # of all values, from which on a constant is worth trials
 _LOWER = 16  # bits of a float64 that a float48 has not
 
 
@@ -43,10 +44,16 @@ def rounded(values: Values, kind: str) -> Values:
 
 
 def stored_kinds(
-    graph: Graph, inputs: Mapping[str, Values], without: Collection[str] = (), tolerance: float = TOLERANCE
+    graph: Graph, inputs: Mapping[str, Values], without: Collection[str] = (), few: int = _FEW
 ) -> dict[str, str]:
-    """Kinds of large constants that may be stored in fewer bytes, by name, but for some that are not in question."""
-    sizes = {name: one.size for name, one in graph.constants.items() if one.dtype == np.float64 and one.size >= _LARGE}
+    """Kinds of large constants that may be stored in fewer bytes, by name, but for some that are not in question.
+
+    None where there are no more values than `few`.
+    """
+    reals = {name: one.size for name, one in graph.constants.items() if one.dtype == np.float64 and name not in without}
+    if sum(reals.values()) <= few:
+        return {}
+    large = [name for name, size in reals.items() if size >= _SHARE * sum(reals.values())]
     exact = evaluated(graph, inputs)
     found: dict[str, str] = {}
 
@@ -55,8 +62,8 @@ def stored_kinds(
         return deviation(evaluated(graph, inputs, other), exact)
 
     for number, kind in enumerate(_KINDS, start=1):
-        names = [name for name in sizes if name not in without and name not in found]
-        limit = tolerance * number / len(_KINDS)  # each kind adds its share
+        names = [name for name in large if name not in found]
+        limit = TOLERANCE * number / len(_KINDS)  # each kind adds its share
         found |= _together(names, partial(_changed, change, found, kind), kind, limit)
     return found
 
