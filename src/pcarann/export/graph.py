@@ -309,23 +309,25 @@ class Sheet:
             if node.output in needed:
                 needed.update(node.inputs)
                 nodes.append(node)
-        names = {f"i{k}": port.name for k, port in enumerate(self._inputs)}
-        names |= {f"o{k}": name for k, name in enumerate(outputs)}
-        inner = [name for name in (*self._constants, *(node.output for node in self._nodes)) if name in needed]
-        names |= _apart(inner, set(names.values()))
-        nodes = [replace(one, inputs=tuple(names[x] for x in one.inputs), output=names[one.output]) for one in nodes]
-        constants = {names[name]: values for name, values in self._constants.items() if name in needed}
+        constants = {name: values for name, values in self._constants.items() if name in needed}
         ports = tuple(Port(name, tuple(int(n) for n in shape)) for name, (_, shape) in outputs.items())
         rough = frozenset(self._rough.intersection(constants))
-        return Graph(tuple(self._inputs), ports, tuple(reversed(nodes)), constants, rough)
+        return _named(Graph(tuple(self._inputs), ports, tuple(reversed(nodes)), constants, rough))
 
 
-def _apart(inner: Sequence[str], taken: set[str]) -> dict[str, str]:
-    """Names of what stands inside, by those on the sheet, none of which an input or an output has."""
+def _named(graph: Graph) -> Graph:
+    """A graph in which inputs i0, … and outputs o0, … have their own names, whatever these are."""
+    names = {f"i{k}": port.name for k, port in enumerate(graph.inputs)}
+    names |= {f"o{k}": port.name for k, port in enumerate(graph.outputs)}
+    inner = [*graph.constants, *(node.output for node in graph.nodes if node.output not in names)]
     mark = ""
-    while any(mark + name in taken for name in inner):
+    while {mark + name for name in inner} & set(names.values()):
         mark += "_"
-    return {name: mark + name for name in inner}
+    names |= {name: mark + name for name in inner}
+    nodes = [replace(x, inputs=tuple(names[one] for one in x.inputs), output=names[x.output]) for x in graph.nodes]
+    constants = {names[name]: values for name, values in graph.constants.items()}
+    rough = frozenset(names[name] for name in graph.rough)
+    return replace(graph, nodes=tuple(nodes), constants=constants, rough=rough)
 
 
 def _real(value: Any) -> Any:
