@@ -15,7 +15,7 @@ from pcarann.explorer.page_file import LIMIT, MARK, page_file
 from pcarann.export.signature import Signature
 
 SMALL = dict(n_components=5, widths=(30, 20), n_members=3, scales="energy")
-HOSTILE = ("</script><script>alert(1)</script>", "a'\"`${b}\\", "<b>", "<!--", "温度 ☃\u2028")
+HOSTILE = ("</script><!--<script>alert(1)</script>", "a'\"`${b}\\", "__proto__", "constructor", "温度 ☃\u2028")
 
 
 @pytest.fixture(scope="module")

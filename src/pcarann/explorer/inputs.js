@@ -8,14 +8,14 @@ import { shapeSaid } from "./words.js";
 export class Inputs {
   constructor(portrait, place, changed) {
     this.changed = changed;
-    this.sources = {};
+    this.sources = Object.create(null);
     this.all = portrait.inputs;
     for (const input of this.all) {
       input.start = decoded(input.start);
       input.modes &&= decoded(input.modes);
     }
     this.places = Object.fromEntries(this.all.map((one) => [one.name, firstPlaces(one)]));
-    this.rows = {};
+    this.rows = Object.create(null);
     place.replaceChildren(...this.all.map((input) => this.group(input)));
     this.show();
   }
@@ -51,7 +51,7 @@ export class Inputs {
       });
     if (!moves.length) return null;
     const here = this.tensors();
-    const tensors = {};
+    const tensors = Object.create(null);
     for (const input of this.all) {
       const size = sizeOf(input.shape);
       const data = new Float64Array((moves.length + 1) * size);
@@ -69,7 +69,7 @@ export class Inputs {
 
   /** All sliders back to where they stood at first, samples of files forgotten. */
   reset() {
-    this.sources = {};
+    this.sources = Object.create(null);
     for (const one of this.all) this.places[one.name] = firstPlaces(one);
     this.show();
     this.changed();
