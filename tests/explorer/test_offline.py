@@ -73,15 +73,17 @@ CASES = {
     "mesh": (on_a_mesh, {}),
     "parts": (parts, {}),
     "holes": (with_holes, {}),
+    "one member": (fields, dict(n_members=1)),
+}
+IN_SPACE_AND_TIME = {
     "stages": (on_a_square, Staged(n_features=8, n_members=2, n_stages=2, channels=Channels())),
     "stages that march": (waves, Marching(Staged("mean", n_features=8, n_stages=1, channels=Channels()), choose=False)),
     "a flow": (waves, Marching(PCARaNN(**SMALL), choose=False)),
-    "one member": (fields, dict(n_members=1)),
 }
 
 
 def fitted(case):
-    data, options = CASES[case]
+    data, options = (CASES | IN_SPACE_AND_TIME)[case]
     X, y, more = data(160)
     if isinstance(options, Staged | Marching):
         return clone(options).fit(X[:60], y[:60]).calibrate(X[60:100], y[60:100])
@@ -143,11 +145,10 @@ def assert_close(found, wanted):
         assert np.nanmax(np.abs(other - rows) / np.where(scale > 0, scale, 1)) < 1e-6, name
 
 
-@pytest.fixture(scope="module")
-def compared():
+def compared(cases):
     """For each case what its page says, and what its model predicts."""
     with warnings.catch_warnings(action="ignore"):  # small fits, and inputs outside the training data
-        models = {case: fitted(case) for case in CASES}
+        models = {case: fitted(case) for case in cases}
         inputs = [{name: values[:4] for name, values in probes(model).items()} for model in models.values()]
         wanted = [expected(model, tensors, 0.2) for model, tensors in zip(models.values(), inputs, strict=True)]
     documents = [offline(model, portrait(model)["alphas"]) for model in models.values()]
@@ -155,9 +156,24 @@ def compared():
     return dict(zip(models, zip(found, wanted, strict=True), strict=True))
 
 
+@pytest.fixture(scope="module")
+def latent_models():
+    return compared(CASES)
+
+
+@pytest.fixture(scope="module")
+def stages_and_flows():
+    return compared(IN_SPACE_AND_TIME)
+
+
 @pytest.mark.parametrize("case", CASES)
-def test_a_page_says_what_a_model_predicts(compared, case):
-    assert_close(*compared[case])
+def test_a_page_says_what_a_model_predicts(latent_models, case):
+    assert_close(*latent_models[case])
+
+
+@pytest.mark.parametrize("case", IN_SPACE_AND_TIME)
+def test_a_page_says_what_stages_and_flows_predict(stages_and_flows, case):
+    assert_close(*stages_and_flows[case])
 
 
 def test_every_level_has_intervals_of_its_own():

@@ -4,9 +4,10 @@
     float48    the upper 6 bytes of a float64, 11 digits
     float64    8 bytes, 16 digits
 
-Where all constants together are few, none is rounded. Fewer bytes are enough for a constant where they change the outputs
-for some inputs by less than a tolerance of their greatest value. All large constants are tried together first; where that is too much, as where the coefficients of a kernel are
-large and of both signs, each is tried by itself, and those that change little are tried together.
+Where all constants together are few, none is rounded. Fewer bytes are enough for a constant where they change the
+outputs for some inputs by less than a tolerance of their greatest value. All large constants are tried together first;
+where that is too much, as where the coefficients of a kernel are large and of both signs, each is tried by itself, and
+those that change little are tried together.
 """
 
 from __future__ import annotations
