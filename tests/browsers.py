@@ -10,6 +10,15 @@ import pytest
 
 import pcarann
 
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 SCRIPTS = Path(pcarann.__file__).parent / "explorer"
 
 
@@ -34,9 +43,8 @@ def chromium():
     if program is None:
         pytest.skip("Chromium is not installed")
     playwright = pytest.importorskip("playwright.sync_api")
-    quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
     with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=program, args=[*quiet, "--disable-sync", "--no-first-run"])
+        browser = started.chromium.launch(executable_path=program, args=FLAGS)
         try:
             yield browser
         finally:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from browsers import chromium
+
 
 @dataclass(frozen=True)
 class Pairs:
@@ -43,6 +45,13 @@ def periodic_pairs(n: int, seed: int = 0, points: int = 10) -> Pairs:
     a = (rng.normal(size=(n, 5)) * [0.5, 1.0, 1.0, 0.5, 0.5]) @ waves
     u = np.stack([a**2, np.tanh(np.roll(a, 1, axis=1) + np.roll(a, -1, axis=1))], axis=1)
     return Pairs(a, u)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium without a window, closed before another module opens one: two cannot be driven at a time."""
+    with chromium() as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
-"""Small models of every kind, a server that shows them, and a browser; skipped with a reason where there is none."""
+"""Small models of every kind, and a server that shows them."""
 
 import contextlib
-import shutil
 import threading
 import time
 from functools import cache
@@ -17,15 +16,6 @@ from pcarann.serving.limits import Limits
 from pcarann.serving.running import address, bound, configured
 
 SMALL = dict(n_components=(4, 6), widths=(12, 8), n_members=3, scales="energy")
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 @cache
@@ -100,19 +90,6 @@ def running(paths, **options):
         server.should_exit = True
         thread.join()
         listener.close()
-
-
-@pytest.fixture(scope="session", name="browser")
-def browser_fixture():
-    """Chromium without a window."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if path is None:
-        pytest.skip("there is no Chromium: install the package chromium")
-    with playwright.sync_playwright() as started:
-        found = started.chromium.launch(executable_path=path, args=FLAGS)
-        yield found
-        found.close()
 
 
 @pytest.fixture(scope="session", name="served")

@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from explored import MODELS, browser_fixture, grid, parts, running, served_fixture, table  # noqa: F401
+from explored import MODELS, grid, parts, running, served_fixture, table  # noqa: F401
 
 import pcarann
 

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from browsers import chromium
 from conftest import smooth_pairs, table
 from pcarann import PCARaNN
 from pcarann.explorer.page_file import LIMIT, MARK, page_file
@@ -16,12 +15,6 @@ from pcarann.export.signature import Signature
 
 SMALL = dict(n_components=5, widths=(30, 20), n_members=3, scales="energy")
 HOSTILE = ("</script><!--<script>alert(1)</script>", "a'\"`${b}\\", "__proto__", "constructor", "温度 ☃\u2028")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as one:
-        yield one
 
 
 @contextmanager
