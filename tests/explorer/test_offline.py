@@ -188,7 +188,7 @@ def test_every_level_has_intervals_of_its_own():
 def test_random_weights_are_not_in_a_document():
     document = offline(fitted("random layers"))
     drawn = [one["shape"] for one in document["graph"]["constants"].values() if "draws" in one]
-    assert drawn == [(3, 5, 30), (3, 30, 20)]
+    assert drawn == [(3, 30, 5), (3, 20, 30)]
 
 
 def test_an_output_that_is_not_there_is_refused_by_name():
