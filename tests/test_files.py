@@ -179,3 +179,41 @@ def test_kill_9_while_writing_keeps_the_old_file_and_leaves_nothing_beside_it(pa
     time.sleep(0.05)
     assert path.read_bytes() == b"old"
     assert os.listdir(path.parent) == [path.name]
+
+
+@pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="needs unnamed files")
+@pytest.mark.parametrize("old", [True, False], ids=["replaced", "new"])
+def test_kill_9_at_any_call_of_the_system_leaves_the_old_file_or_the_new_one_alone(tmp_path, old):
+    """The process is killed before its n-th link or rename, for every n that there is."""
+    code = (
+        "import os, signal, sys\n"
+        "from pcarann import files\n"
+        "left = int(sys.argv[2])\n"
+        "def counted(call):\n"
+        "    def instead(*args, **kwargs):\n"
+        "        global left\n"
+        "        left -= 1\n"
+        "        if left < 0: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "        return call(*args, **kwargs)\n"
+        "    return instead\n"
+        "os.link, os.replace, os.unlink = map(counted, (os.link, os.replace, os.unlink))\n"
+        "with files.atomic_writer(sys.argv[1]) as file: file.write(b'new')\n"
+    )
+    path = tmp_path / "file"
+    for calls in range(4):
+        path.unlink(missing_ok=True)
+        if old:
+            path.write_bytes(b"old")
+        done = subprocess.run([sys.executable, "-c", code, str(path), str(calls)], check=False)
+        names = os.listdir(tmp_path)
+        assert names == [path.name] if old or done.returncode == 0 else not names
+        if names:
+            assert path.read_bytes() == b"new" if done.returncode == 0 else path.read_bytes() in (b"old", b"new")
+    assert done.returncode == 0
+
+
+def test_a_file_is_replaced_where_no_helper_can_be_started(path, monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    write(path)
+    assert path.read_bytes() == b"new"
+    assert os.listdir(path.parent) == [path.name]

@@ -11,12 +11,20 @@ import contextlib
 import errno
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 __all__ = ["atomic_writer", "check_target"]
 
+_RENAMING = """
+import os, sys
+descriptor, folder, draft, target = int(sys.argv[1]), *sys.argv[2:]
+os.link(f"/proc/self/fd/{descriptor}", draft, src_dir_fd=os.open(folder, os.O_RDONLY), follow_symlinks=True)
+os.replace(draft, target)
+"""
 _OTHERS = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 
 
@@ -60,9 +68,9 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            if not draft.exists():
-                _give_name(file.fileno(), draft)
-        os.replace(draft, target)
+            named = draft.exists() or not _replaced(file.fileno(), draft, target)
+        if named:
+            os.replace(draft, target)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
@@ -101,11 +109,35 @@ def _draft_file(draft: Path) -> BinaryIO:
     return open(draft, "xb")
 
 
-def _give_name(descriptor: int, draft: Path) -> None:
-    """Link an unnamed open file into its folder."""
-    with _opened(draft.parent) as folder:
+def _replaced(descriptor: int, draft: Path, target: Path) -> bool:
+    """Put an unnamed open file in the place of `target`; False where it could only be given the name of the draft.
+
+    A new name is one step. An old file is replaced in two, the draft's name and its renaming: a process of its own,
+    which outlives a kill of this one, takes both.
+    """
+    with _opened(target.parent) as folder, contextlib.suppress(FileExistsError):
         # CPython follows the link in /proc only on the call that takes a folder, although the path is absolute.
-        os.link(f"/proc/self/fd/{descriptor}", draft, src_dir_fd=folder, follow_symlinks=True)
+        os.link(f"/proc/self/fd/{descriptor}", target, src_dir_fd=folder, follow_symlinks=True)
+        return True
+    python = "python" in Path(sys.executable or "").name.lower()  # else what holds the interpreter would be started
+    words = (str(descriptor), str(target.parent), str(draft), str(target))
+    if python and _succeeded([sys.executable, "-I", "-S", "-c", _RENAMING, *words], descriptor):
+        return True
+    if not draft.exists():
+        with _opened(target.parent) as folder:
+            os.link(f"/proc/self/fd/{descriptor}", draft, src_dir_fd=folder, follow_symlinks=True)
+    return False
+
+
+def _succeeded(command: list[str], descriptor: int) -> bool:
+    """Run a process that holds an open file too, and is no part of this one's session."""
+    none = subprocess.DEVNULL
+    with contextlib.suppress(OSError):
+        done = subprocess.run(
+            command, stdin=none, stdout=none, stderr=none, pass_fds=(descriptor,), start_new_session=True, check=False
+        )
+        return done.returncode == 0
+    return False
 
 
 @contextlib.contextmanager
