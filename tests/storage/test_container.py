@@ -126,3 +126,79 @@ def test_writing_over_a_link_keeps_the_link(tmp_path):
 def test_writing_where_nothing_can_be_written_says_so(tmp_path, where, says):
     with pytest.raises(OSError, match=says):
         write(tmp_path / where, DOCUMENT, TENSORS)
+
+
+@pytest.mark.parametrize("version", [-5, 0, True, 1.5, "5", None])
+@pytest.mark.parametrize("kind", [None, "stages"])
+def test_a_format_that_does_not_exist_is_refused(path, version, kind):
+    path.write_bytes(sealed({"__metadata__": {"pcarann": json.dumps({"format": version, "kind": kind})}}))
+    with pytest.raises(ModelFileError):
+        read(path)
+
+
+def entry(**changes):
+    return {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]} | changes
+
+
+@pytest.mark.parametrize(
+    ("header", "says"),
+    [
+        ({"x": entry(dtype="BF16", shape=[4])}, "unknown dtype BF16"),
+        ({"x": entry(dtype="F8_E4M3", shape=[8])}, "unknown dtype"),
+        ({"x": entry(dtype=["F64"])}, "cannot be read"),
+        ({"x": entry(shape=[-1])}, "has no shape"),
+        ({"x": entry(shape=[True])}, "has no shape"),
+        ({"x": entry(shape=[2])}, "but 8 bytes"),
+        ({"x": entry(shape=[1] * 40)}, "but 8 bytes"),
+        ({"x": entry(shape=[0, 1 << 70], data_offsets=[0, 0])}, "has no shape"),
+        ({"x": entry(), "y": entry()}, "not the 8 bytes"),
+        ({"x": entry(data_offsets=[8, 16])}, "not the 8 bytes"),
+        ({"x": entry(shape=[0], data_offsets=[0, 0])}, "not the 8 bytes"),
+        ({}, "not the 8 bytes"),
+        ({"x": entry(dtype="BOOL", shape=[8])}, "neither true nor false"),
+        ({"x": {"dtype": "F64"}}, "cannot be read"),
+        ({"x": None}, "cannot be read"),
+    ],
+)
+def test_arrays_that_are_not_the_bytes_of_the_file_are_refused(path, header, says):
+    metadata = {"__metadata__": {"pcarann": json.dumps({"format": FORMAT_VERSION})}}
+    path.write_bytes(sealed(metadata | header, b"\x02" * 8))
+    with pytest.raises(ModelFileError, match=says):
+        read(path)
+
+
+def test_a_named_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ModelFileError, match="is not a file"):
+        read(tmp_path / "pipe")
+
+
+def test_a_file_is_opened_once(path, tmp_path, monkeypatch):
+    """One that takes its place while it is read is not what is handed out."""
+    write(tmp_path / "other", DOCUMENT | {"zeros": "other"}, {"a": np.zeros(3)})
+    opened = []
+
+    def swapped(name, *rest, **options):
+        opened.append(name)
+        descriptor = original(name, *rest, **options)
+        os.replace(tmp_path / "other", path)
+        return descriptor
+
+    original = os.open
+    monkeypatch.setattr(os, "open", swapped)
+    document, tensors = read(path)
+    assert opened == [path]
+    assert document == DOCUMENT
+    assert np.array_equal(tensors["a"], TENSORS["a"])
+
+
+def test_every_type_that_is_written_comes_back(path):
+    kinds = [np.float16, np.float32, np.float64, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint64, np.bool_]
+    stored = {np.dtype(kind).name: np.arange(3).astype(kind) for kind in kinds} | {"empty": np.zeros((0, 3))}
+    write(path, DOCUMENT, stored | {"scalar": np.array(2.5)})
+    found = read(path)[1]
+    assert all(
+        found[name].dtype == array.dtype and np.array_equal(found[name], array) for name, array in stored.items()
+    )
+    assert found["scalar"].shape == ()
+    assert found["scalar"] == 2.5

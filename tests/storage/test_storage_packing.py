@@ -3,6 +3,8 @@ import pytest
 
 from pcarann import Fields, Mesh, PCARaNN, Staged
 from pcarann.backend.arrays import place_of
+from pcarann.storage.arrays import Arrays
+from pcarann.storage.limits import Allowance
 from pcarann.storage.packing import described_packing, rebuilt_packing
 
 RNG = np.random.default_rng(0)
@@ -10,6 +12,10 @@ x = np.linspace(0, 1, 16)
 A = RNG.standard_normal((40, 1)) * x + RNG.standard_normal((40, 1)) * x**2 + 0.1 * RNG.standard_normal((40, 16))
 GIVEN = {"a": A, "n": RNG.uniform(size=40)}
 HOST = place_of(A)
+
+
+def arrays(tensors):
+    return Arrays(tensors, HOST, Allowance(10**8))
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +35,7 @@ def test_a_packing_comes_back_and_does_the_same(name, request):
     packing = request.getfixturevalue(name)
     tensors = {}
     document = described_packing(packing, tensors)
-    again = rebuilt_packing(document, tensors, HOST, packing.grids)
+    again = rebuilt_packing(document, arrays(tensors), packing.grids)
     assert np.array_equal(again.opened(GIVEN, HOST)[0], packing.opened(GIVEN, HOST)[0])
     assert np.array_equal(again.truth({"u": A, "v": A}, HOST), packing.truth({"u": A, "v": A}, HOST))
     assert (again.mesh is None) == (packing.mesh is None)
@@ -37,7 +43,7 @@ def test_a_packing_comes_back_and_does_the_same(name, request):
 
 def test_no_packing_is_none():
     assert described_packing(None, {}) is None
-    assert rebuilt_packing(None, {}, HOST, ((1,), (1,))) is None
+    assert rebuilt_packing(None, arrays({}), ((1,), (1,))) is None
 
 
 BROKEN = {
@@ -60,7 +66,7 @@ def test_what_does_not_fit_together_is_refused(coded, change):
     document = described_packing(coded, tensors)
     BROKEN[change](document, tensors)
     with pytest.raises(ValueError):
-        rebuilt_packing(document, tensors, HOST, coded.grids)
+        rebuilt_packing(document, arrays(tensors), coded.grids)
 
 
 def test_a_mesh_is_part_of_the_file(tmp_path):

@@ -88,6 +88,7 @@ class WindowCalibration(Calibration):
             ranks.ndim == 1 and ranks.dtype.kind == "i" and (np.diff(ranks) > 0).all(),
         )
         sound = sound and scores.shape == (steps, ranks.size) and largest.shape == (steps, whole.n_samples)
+        sound = sound and all(some.dtype == np.float64 and (some >= 0).all() for some in (scores, largest))
         if not sound or ranks[-1] != whole.n_samples * points:
             raise ValueError("its calibration of the steps does not fit that of the window")
         parts = [

@@ -15,7 +15,10 @@ from pcarann.containers.parts import Part, Side
 from pcarann.containers.scaling import OutputCode
 from pcarann.containers.stacking import InputStack, OutputStack
 from pcarann.mesh.mesh import Mesh
+from pcarann.storage.arrays import Arrays, numbers
 from pcarann.storage.formats import Document, Tensors
+from pcarann.storage.limits import shape_of
+from pcarann.storage.meshes import rebuilt_cells
 
 __all__ = ["described_packing", "rebuilt_packing"]
 
@@ -48,13 +51,14 @@ def described_packing(packing: Packing | None, tensors: Tensors) -> Document | N
 
 
 def rebuilt_packing(
-    document: Document | None, tensors: Tensors, place: Place, grids: tuple[tuple[int, ...], tuple[int, ...]]
+    document: Document | None, arrays: Arrays, grids: tuple[tuple[int, ...], tuple[int, ...]]
 ) -> Packing | None:
     """The packing that a document describes, of a model on these grids; a ValueError where they do not fit together."""
     if document is None:
         return None
-    inputs, outputs = (_side(document[name], name, tensors) for name in ("inputs", "outputs"))
-    mesh = _mesh(document["mesh"], tensors)
+    tensors, place = arrays.found, arrays.place
+    inputs, outputs = (_side(document[name], name, arrays) for name in ("inputs", "outputs"))
+    mesh = None if document["mesh"] is None else rebuilt_cells(document["mesh"], f"{_NAME}.mesh", arrays)
     output_code: OutputCode | OutputStack | None = None
     if document["scales"] is not None:
         scales = tuple(float(scale) for scale in document["scales"])
@@ -90,8 +94,8 @@ def _code(i: int, part: Part, said: Document, tensors: Tensors, place: Place) ->
     if mean is None or factor is None or not 0 < float(said["unit"]) < math.inf or not _sound(said["far"]):
         raise ValueError(f"its input {part.name!r} is not complete")
     for name, array in arrays.items():
-        if array is not None and (array.shape != shapes[name] or not np.isfinite(array).all()):
-            raise ValueError(f"its input {part.name!r} has arrays that do not fit its grid")
+        if array is not None:
+            numbers(tensors, f"{_NAME}.code.{i}.{name}", *shapes[name])
     far = math.inf if said["far"] is None else float(said["far"])
     return PartCode(
         part,
@@ -118,14 +122,14 @@ def _described_side(side: Side, name: str, tensors: Tensors) -> Document:
     return {"parts": parts, "single": side.single, "samples": str(side.samples)}
 
 
-def _side(document: Document, name: str, tensors: Tensors) -> Side:
+def _side(document: Document, name: str, arrays: Arrays) -> Side:
     parts = []
     for i, said in enumerate(document["parts"]):
-        grid, prefix = tuple(int(n) for n in said["grid"]), f"{_NAME}.{name}.{i}"
-        holes = tensors.get(f"{prefix}.holes")
-        if min(grid, default=1) < 1 or (holes is not None and holes.shape != grid):
+        grid, prefix = shape_of(said["grid"], "the grid of a part"), f"{_NAME}.{name}.{i}"
+        holes = arrays.found.get(f"{prefix}.holes")
+        if holes is not None and holes.shape != grid:
             raise ValueError("its parts have grids that do not fit")
-        label = None if said["label"] is None else _label(said["label"], prefix, tensors)
+        label = None if said["label"] is None else _label(said["label"], prefix, arrays)
         mask = None if holes is None else holes.astype(bool)
         parts.append(Part(str(said["name"]), grid, tuple(map(str, said["columns"])), label, mask))
     names = [part.name for part in parts]
@@ -162,17 +166,25 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, str | int | float | bool)
 
 
-def _label(document: Document, prefix: str, tensors: Tensors) -> Label:
+def _label(document: Document, prefix: str, arrays: Arrays) -> Label:
     coords: dict[str, Any] = {}
     for j, (name, said) in enumerate(document["coords"].items()):
         dims = tuple(map(str, said["dims"]))
         if said["kind"] in "fiub":
-            coords[name] = dims, tensors[f"{prefix}.coords.{j}"]
+            coords[name] = dims, arrays.found[f"{prefix}.coords.{j}"]
         else:
-            kind = said["dtype"] if said["kind"] in "mM" else str
-            coords[name] = dims, np.asarray(said["values"]).reshape(said["shape"]).astype(kind)
+            coords[name] = dims, _words(said, arrays)
     name = None if document["name"] is None else str(document["name"])
     return Label(name, tuple(map(str, document["dims"])), coords, dict(document["attrs"]))
+
+
+def _words(said: Document, arrays: Arrays) -> np.ndarray[Any, Any]:
+    """Coordinates that are words or times, each as long as the longest."""
+    words, kind = [str(word) for word in said["values"]], np.dtype(said["dtype"]) if said["kind"] in "mM" else None
+    if kind is not None and kind.kind not in "mM":
+        raise ValueError("its coordinates are no times")
+    arrays.allowance.check(2 * 4 * len(words) * max(map(len, words), default=1), "its coordinates")
+    return np.asarray(words, dtype=str).reshape([int(n) for n in said["shape"]]).astype(kind or str)
 
 
 def _described_mesh(mesh: Mesh | None, tensors: Tensors) -> Document | None:
@@ -182,10 +194,3 @@ def _described_mesh(mesh: Mesh | None, tensors: Tensors) -> Document | None:
     kinds = [] if mesh.cells is None else list(mesh.cells)
     tensors |= {f"{_NAME}.mesh.cells.{kind}": mesh.cells[kind].astype(np.int64) for kind in kinds}
     return {"cells": kinds, "components": mesh.components}
-
-
-def _mesh(document: Document | None, tensors: Tensors) -> Mesh | None:
-    if document is None:
-        return None
-    cells = {str(kind): tensors[f"{_NAME}.mesh.cells.{kind}"] for kind in document["cells"]}
-    return Mesh(tensors[f"{_NAME}.mesh.points"], cells or None, components=document["components"])

@@ -7,32 +7,29 @@ here, so that what is wrong with a file is said when it is loaded and not when i
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from pcarann.backend.arrays import Array, Place, taken, to_host
+from pcarann.backend.arrays import Array, Place, to_host
 from pcarann.ensemble.adaptation import Adaptation, Rows
-from pcarann.ensemble.maps import Features, KernelMap, RandomMap
 from pcarann.ensemble.mean_and_spread import Ensemble
-from pcarann.ensemble.members import Member, keeps_weights
-from pcarann.features.kernel import KernelFeatures, median_distance
-from pcarann.features.random_layers import HiddenLayers, RandomFeatures
 from pcarann.features.refine import Refinement
 from pcarann.fitted import Fitted
 from pcarann.latent.pca import PCA
 from pcarann.latent.resampled import Resampled
 from pcarann.latent.smoothing import Smoothing
 from pcarann.latent.units import Units
-from pcarann.latent.weighting import Weighting
 from pcarann.options import Adapt, Fields, Grid, Kernel, Refine, resolved
-from pcarann.readout.direct import ReadoutReport
+from pcarann.storage.arrays import Arrays
 from pcarann.storage.formats import FACTS, Document, Tensors
+from pcarann.storage.groups import Elements, rebuilt_group
+from pcarann.storage.limits import Allowance, shape_of
+from pcarann.storage.members import rebuilt_features, rebuilt_map, rebuilt_members
 from pcarann.storage.packing import rebuilt_packing
 from pcarann.storage.streams import rebuilt_choice, rebuilt_followed, rebuilt_history, rebuilt_local
 from pcarann.symmetry.generators import Symmetry
-from pcarann.symmetry.group import Group
 from pcarann.uncertainty.conformal import Calibration, PartsCalibration
 from pcarann.uncertainty.extrapolation import Edge
 from pcarann.uncertainty.fit_report import FitReport
@@ -42,45 +39,29 @@ from pcarann.uncertainty.view import View
 __all__ = ["rebuilt", "rebuilt_calibration", "with_options"]
 
 
-@dataclass(frozen=True)
-class _Arrays:
-    """The arrays of a file at the place of the model, each checked when it is asked for."""
-
-    found: Tensors
-    place: Place
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.found
-
-    def __call__(self, name: str, *shape: int) -> Array:
-        found = self.found[name]
-        if shape and found.shape != shape:
-            raise ValueError(f"{name} has shape {found.shape} instead of {shape}")
-        if found.dtype != np.float64:
-            raise ValueError(f"{name} has dtype {found.dtype}")
-        return self.place.put(found)
-
-
-def rebuilt(document: Document, tensors: Tensors, place: Place) -> tuple[Fitted, dict[str, Any]]:
+def rebuilt(document: Document, arrays: Arrays) -> tuple[Fitted, dict[str, Any]]:
     """Return the record that a document of the newest format describes, and the parameters of its estimator."""
-    arrays = _Arrays(tensors, place)
+    tensors, place, allowance = arrays.found, arrays.place, arrays.allowance
     input_pca, output_pca = (_pca(document["pcas"][side], side, arrays) for side in ("input", "output"))
     rows, samples = int(tensors["x"].shape[0]), int(document["samples"])
     x = arrays("x", rows, input_pca.n_components)
     if not 0 < samples <= rows or not document["reports"]:
         raise ValueError("its parts do not fit together")
-    feature_map = _map(document["map"], input_pca.n_components, arrays)
-    group, copied, averaged = _symmetry(document["symmetry"], tensors, (input_pca, output_pca))
+    feature_map = rebuilt_map(document["map"], input_pca.n_components, arrays)
+    group, copied, averaged = None, Elements((0,)), Elements((0,))
+    if document["symmetry"] is not None:
+        values = (int(input_pca.mean.shape[0]), int(output_pca.mean.shape[0]))
+        group, copied, averaged = rebuilt_group(document["symmetry"], arrays, values)
     # Rows after those of the fit came with refit_readout: landmarks are not among them.
-    features = _features(document, feature_map, x[: min(samples * len(copied), rows), :], arrays)
-    members = _members(document["reports"], features, output_pca.n_components, arrays)
+    features = rebuilt_features(document, feature_map, x[: min(samples * len(copied), rows), :], arrays)
+    members = rebuilt_members(document["reports"], features, output_pca.n_components, arrays)
     points = {math.prod(output_pca.grid), math.prod(getattr(output_pca, "trained_grid", output_pca.grid))}
     fitted = Fitted(
         ensemble=Ensemble(input_pca, output_pca, members, group, averaged).tried(x),
         x=x,
         y=arrays("y", rows, output_pca.n_components),
         feature_map=feature_map,
-        smoothing=_smoothing(document["smoothing"], input_pca.grid),
+        smoothing=_smoothing(document["smoothing"], input_pca.grid, allowance),
         copied=copied,
         view=_view(document["view"], input_pca),
         novelty_test=_novelty_test(document["reach"], tensors),
@@ -88,7 +69,7 @@ def rebuilt(document: Document, tensors: Tensors, place: Place) -> tuple[Fitted,
         units=_units(document["units"]),
         weights=arrays("weights", rows) if "weights" in arrays else None,
         calibration=rebuilt_calibration(document["calibration"], "calibration", tensors, place, points),
-        packing=rebuilt_packing(document.get("packing"), tensors, place, (input_pca.grid, output_pca.grid)),
+        packing=rebuilt_packing(document.get("packing"), arrays, (input_pca.grid, output_pca.grid)),
         history=rebuilt_history(document.get("history"), "history", tensors),
         **_facts(document),
     )
@@ -103,6 +84,7 @@ def rebuilt_calibration(
     if described is None:
         return None
     ranks, scores, largest = (tensors[f"{name}.{part}"] for part in ("ranks", "scores", "largest"))
+    _refuse_no_scores(scores, largest)
     floor, points = float(described["floor"]), int(described["points"])
     sound = largest.ndim == 1 and largest.size and ranks.ndim == 1 and ranks.shape == scores.shape and ranks.size
     sound = sound and ranks.dtype.kind == "i" and (np.diff(ranks) > 0).all()
@@ -121,6 +103,12 @@ def rebuilt_calibration(
     if len(apart) not in (0, len(sizes)):
         raise ValueError("its calibration does not fit its outputs")
     return PartsCalibration(*kept, gains, sizes, followed=followed, local=local, apart=apart)
+
+
+def _refuse_no_scores(*scores: np.ndarray[Any, Any]) -> None:
+    """Scores are at least 0; infinite ones are those of fields that no interval holds."""
+    if any(some.dtype != np.float64 or not (some >= 0).all() for some in scores):
+        raise ValueError("its calibration has scores that are none")
 
 
 def _facts(document: Document) -> dict[str, Any]:
@@ -174,24 +162,28 @@ def _tupled(document: Document) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in document.items()}
 
 
-def _pca(described: dict[str, Any], side: str, arrays: _Arrays) -> PCA:
-    grid = tuple(int(n) for n in described["grid"])
-    values = int(np.prod(grid, dtype=object))
+def _pca(described: dict[str, Any], side: str, arrays: Arrays) -> PCA:
+    grid = shape_of(described["grid"], f"the grid of its {side}s")
+    values = math.prod(grid)
     modes = arrays(f"{side}.modes")
     weights = arrays(f"{side}.weights", values) if f"{side}.weights" in arrays else None
     singular_values = arrays(f"{side}.singular_values", int(modes.shape[0]))
-    if tuple(modes.shape[1:]) != (values,):
+    if tuple(modes.shape[1:]) != (values,) or not modes.shape[0]:
         raise ValueError(f"{side}.modes do not fit the grid {grid}")
+    if weights is not None and not bool(arrays.place.xp.all(weights > 0)):
+        raise ValueError(f"{side}.weights are not positive")
     parts = (arrays(f"{side}.mean", values), modes, singular_values, float(described["energy"]), grid, weights)
     if "trained_grid" not in described:
         return PCA(*parts)
-    return Resampled(*parts, trained_grid=tuple(int(n) for n in described["trained_grid"]))
+    return Resampled(*parts, trained_grid=shape_of(described["trained_grid"], "the grid of its training"))
 
 
-def _smoothing(described: Any, grid: tuple[int, ...]) -> Smoothing:
+def _smoothing(described: Any, grid: tuple[int, ...], allowance: Allowance) -> Smoothing:
     width, periodic = float(described[0]), tuple(bool(around) for around in described[1])
     if not 0 <= width <= 1 or (width and len(periodic) != len(grid[-2:])):
         raise ValueError("its smoothing does not fit its grid")
+    if width:
+        allowance.check(sum(8 * 4 * n**2 for n in grid[-2:]), "its smoothing")  # 4: while a Gaussian is made
     return Smoothing(width, periodic)
 
 
@@ -200,88 +192,6 @@ def _units(described: dict[str, Any]) -> Units:
     if not (0 < units.inputs < np.inf and 0 < units.outputs < np.inf):
         raise ValueError("its units are no numbers")
     return units
-
-
-def _map(described: dict[str, Any], size: int, arrays: _Arrays) -> RandomMap | KernelMap:
-    relevance, linear = (arrays(n) if n in arrays else None for n in ("latent.relevance", "latent.linear"))
-    shapes = [((size,), (size, size)), ((size,),)]
-    if any(w is not None and w.shape not in known for w, known in zip((relevance, linear), shapes, strict=True)):
-        raise ValueError("its relevance does not fit its PCA")
-    weighting = Weighting(relevance, linear)
-    if described["regressor"] == "kernel":
-        length = float(described["length"])
-        if not 0 < length < np.inf:
-            raise ValueError("its kernel has no length")
-        return KernelMap(int(described["seed"]), length, weighting)
-    sizes = tuple(int(n) for n in described["sizes"])
-    if len(sizes) != 3 or sizes[0] != size:
-        raise ValueError("its layers do not fit its PCA")
-    first, second = (float(r) for r in described["scales"])
-    return RandomMap(HiddenLayers(int(described["seed"]), 0, (size, sizes[1], sizes[2])), (first, second), weighting)
-
-
-def _features(document: Document, feature_map: RandomMap | KernelMap, x: Array, arrays: _Arrays) -> list[Features]:
-    """The features of every member, those of a kernel at its landmarks among the rows x."""
-    count = len(document["reports"])
-    if isinstance(feature_map, KernelMap):
-        return _kernels(document, feature_map, x, arrays.found)
-    _, n1, n2 = feature_map.layers.sizes
-    anchors = (arrays("anchors1", count, n1), arrays("anchors2", count, n2))
-    features: list[Features] = []
-    kept = keeps_weights(feature_map.layers, count)  # whatever the machine kept that wrote the file
-    for k in range(count):
-        layers, mine = replace(feature_map.layers, member=k), (anchors[0][k, :], anchors[1][k, :])
-        one = RandomFeatures(layers, feature_map.scales, mine, None, feature_map.weighting)
-        features.append(replace(one, weights=one.hidden_weights()) if kept else one)
-    return features
-
-
-def _kernels(document: Document, feature_map: KernelMap, x: Array, tensors: Tensors) -> list[Features]:
-    count, weighted = len(document["reports"]), feature_map.weighting.weighted(x)
-    if "landmarks" not in tensors:  # before format 4 the median distance was that of the first samples
-        length = feature_map.length * median_distance(weighted[:500, :])
-        return [replace(feature_map.map_of(k, x), length=length) for k in range(count)]
-    rows = tensors["landmarks"]
-    shaped = rows.ndim == 2 and rows.shape[0] == count and rows.dtype.kind == "i"
-    if not shaped or not ((rows >= 0) & (rows < x.shape[0])).all() or not (np.diff(rows, axis=1) > 0).all():
-        raise ValueError("its landmarks are not among its samples")
-    listed = [[int(i) for i in one] for one in rows]
-    lengths = [float(length) for length in document["map"]["lengths"]]
-    if not all(0 < length < np.inf for length in lengths):
-        raise ValueError("its kernel has no length")
-    return [
-        KernelFeatures(k, tuple(one), taken(weighted, one), length, feature_map.weighting)
-        for k, (one, length) in enumerate(zip(listed, lengths, strict=True))
-    ]
-
-
-def _members(
-    reports: list[dict[str, Any]], features: list[Features], outputs: int, arrays: _Arrays
-) -> tuple[Member, ...]:
-    old = "coefficients" not in arrays  # before format 4: readouts, a kernel's for a factor that is made anew
-    terms = features[0].count if old else features[0].terms
-    stored = arrays("readouts" if old else "coefficients", len(features), terms, outputs)
-    return tuple(
-        (Member.of if old else Member)(made, stored[k, :, :], ReadoutReport(**report))
-        for k, (made, report) in enumerate(zip(features, reports, strict=True))
-    )
-
-
-def _symmetry(
-    described: dict[str, Any] | None, tensors: Tensors, pcas: tuple[PCA, PCA]
-) -> tuple[Group | None, tuple[int, ...], tuple[int, ...]]:
-    """Return the group with the elements that were copied in the fit and those averaged at prediction."""
-    if described is None:
-        return None, (0,), (0,)
-    group = Group.from_tables({side: tensors[f"symmetry.{side}"] for side in ("input", "output")})
-    found = group.tables()
-    if any(found[side].shape[1] != pca.mean.shape[0] for side, pca in zip(("input", "output"), pcas, strict=True)):
-        raise ValueError("its symmetry does not fit its grids")
-    copied, averaged = (tuple(int(g) for g in described[name]) for name in ("copied", "averaged"))
-    for elements in (copied, averaged):
-        if not elements or elements[0] != 0 or not all(0 <= g < group.order for g in elements):
-            raise ValueError("its symmetry names elements that the group has not")
-    return group, copied, averaged
 
 
 def _view(described: dict[str, Any] | None, pca: PCA) -> View:
@@ -308,7 +218,7 @@ def _novelty_test(described: dict[str, Any] | None, tensors: Tensors) -> Novelty
     if described is None:
         return None
     names = ("body", "excess", "depths", "surprises", "low", "high")
-    body, excess, depths, surprises, low, high = (tensors[f"reach.{name}"] for name in names)
+    body, excess, depths, surprises, low, high = (_without_nan(f"reach.{name}", tensors) for name in names)
     groups = tuple(int(n) for n in described["groups"])
     fits = body.shape == excess.shape == (sum(groups),) and min(groups) > 0 and low.shape == high.shape
     if not fits or surprises.ndim != 1 or not surprises.size or depths.shape != (len(groups), surprises.size):
@@ -318,7 +228,14 @@ def _novelty_test(described: dict[str, Any] | None, tensors: Tensors) -> Novelty
     return NoveltyTest(Tails(body, excess), groups, depths, surprises, floor, (residual, distance), (low, high))
 
 
-def _edge(described: dict[str, Any] | None, arrays: _Arrays, pca: PCA) -> Edge | None:
+def _without_nan(name: str, tensors: Tensors) -> np.ndarray[Any, Any]:
+    found = tensors[name]
+    if found.dtype != np.float64 or np.isnan(found).any():
+        raise ValueError(f"{name} has dtype {found.dtype}, or NaN in it")
+    return found
+
+
+def _edge(described: dict[str, Any] | None, arrays: Arrays, pca: PCA) -> Edge | None:
     if described is None:
         return None
     ends = ("low", "high")
@@ -332,11 +249,13 @@ def _edge(described: dict[str, Any] | None, arrays: _Arrays, pca: PCA) -> Edge |
     return Edge(latents[0], latents[1], latents[2], farthest, columns, residual, size, int(described["samples"]))
 
 
-def _adaptation(described: dict[str, Any] | None, fitted: Fitted, arrays: _Arrays) -> Adaptation | None:
+def _adaptation(described: dict[str, Any] | None, fitted: Fitted, arrays: Arrays) -> Adaptation | None:
     if described is None:
         return None
     members, xp = fitted.ensemble.members, arrays.place.xp
     own = arrays("adaptation.own")
+    if own.ndim != 1:
+        raise ValueError("its adaptation does not fit its rows")
     new = int(own.shape[0]) - int(fitted.x.shape[0])
     x = xp.concat([fitted.x, arrays("adaptation.x", new, int(fitted.x.shape[1]))], axis=0)
     y = xp.concat([fitted.y, arrays("adaptation.y", new, int(fitted.y.shape[1]))], axis=0)
@@ -344,6 +263,11 @@ def _adaptation(described: dict[str, Any] | None, fitted: Fitted, arrays: _Array
     if described["begun"] == "least-squares":
         stored = arrays("adaptation.priors", len(priors), *(int(n) for n in members[0].coefficients.shape))
         priors = [stored[k, :, :] for k in range(len(priors))]
-    rows = Rows((x,), (y,), (own[:, None],), float(described["faded"]))
-    facts = (int(described["trained"]), float(described["ridge"]), tuple(priors))
+    faded, trained, ridge = float(described["faded"]), int(described["trained"]), float(described["ridge"])
+    count, terms = int(own.shape[0]), members[0].features.count
+    if not math.isfinite(faded) or not 0 <= trained <= count or not 0 <= ridge < math.inf:
+        raise ValueError("its adaptation does not fit its rows")
+    arrays.allowance.check(8 * len(members) * min(count, terms) ** 2, "the sums of its adaptation", later=True)
+    rows = Rows((x,), (y,), (own[:, None],), faded)
+    facts = (trained, ridge, tuple(priors))
     return Adaptation(rows, *facts, choice=rebuilt_choice(described.get("choice")))

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from numbers import Integral
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from pcarann.backend.arrays import Array, Place, to_host
 from pcarann.latent.units import Units
 from pcarann.mesh.mesh import Mesh
 from pcarann.options import Grid
-from pcarann.spatial.axis import Boundary
 from pcarann.spatial.bands import Bands, Sums
 from pcarann.spatial.chain import Chain, Step
 from pcarann.spatial.channels import Channels, Sight
@@ -32,14 +31,15 @@ from pcarann.spatial.resolution import bands_on
 from pcarann.spatial.stage import Scene, Stage
 from pcarann.spatial.start import Start
 from pcarann.spatial.terms import Terms
+from pcarann.storage.arrays import Arrays
 from pcarann.storage.document import described_calibration, plain
 from pcarann.storage.formats import FORMAT_VERSION, Document, Tensors
-from pcarann.storage.meshes import described_mesh, rebuilt_mesh
+from pcarann.storage.groups import rebuilt_group
+from pcarann.storage.layouts import described_layout, rebuilt_layout, seen_channels
 from pcarann.storage.packing import described_packing, rebuilt_packing
 from pcarann.storage.rebuild import rebuilt_calibration, with_options
 from pcarann.storage.streams import described_history, rebuilt_history
 from pcarann.symmetry.generators import Symmetry
-from pcarann.symmetry.group import Group
 
 __all__ = ["TermsError", "described_stages", "rebuilt_parameters", "rebuilt_stages"]
 
@@ -48,6 +48,7 @@ class TermsError(ValueError):
     """Other terms were handed over than a model was fitted with."""
 
 
+_MOST_MEMBERS = 10_000
 _PARTS = ("shift", "scale", "limit", "mixing", "biases")
 
 
@@ -86,7 +87,7 @@ def described_stages(fitted: FittedStages, parameters: Mapping[str, Any]) -> tup
         "packing": described_packing(fitted.packing, tensors),
         "parameters": stored | {"channels": parameters["channels"] and _channels(parameters["channels"])},
         "start": fitted.start.name,
-        "layout": _described_layout(layout, tensors),
+        "layout": described_layout(layout, tensors),
         "channels": _channels(fitted.report.settled.channels),
         "evolving": sight is not None and sight.evolving,
         "terms": [] if fitted.terms is None else fitted.terms.names,
@@ -102,25 +103,25 @@ def described_stages(fitted: FittedStages, parameters: Mapping[str, Any]) -> tup
     }, tensors
 
 
-def rebuilt_stages(
-    document: Document, tensors: Tensors, place: Place, model: Any = None, terms: Any = ()
-) -> FittedStages:
+def rebuilt_stages(document: Document, arrays: Arrays, model: Any = None, terms: Any = ()) -> FittedStages:
     """Return the record that a document describes; `model` is what stages start from, where that is one."""
-    layout = _layout(document["layout"], tensors)
+    tensors, place = arrays.found, arrays.place
+    layout = rebuilt_layout(document["layout"], arrays)
     units = Units(**{name: float(unit) for name, unit in document["units"].items()})
     ends = [[one] if isinstance(one, float | int) else one for one in document["value_range"]]
     numbers = [units.inputs, units.outputs, document["output_size"], *(number for end in ends for number in end)]
     if not np.isfinite(np.asarray(numbers, dtype=float)).all() or min(units.inputs, units.outputs) <= 0:
         raise ValueError("its numbers are not finite")
-    # What a file holds of the size of its grid comes first: a grid that is only said may be larger than all memory.
     start = _start(document["start"], tensors, place, model, layout)
     channels = Channels(**document["channels"] | {"smoothed": _length(document["channels"]["smoothed"])}).checked()
     sight = _sight(document, tensors, place, layout, channels, _terms(document["terms"], terms, units))
-    scene, bands = _scene(document["symmetry"], tensors, layout), bands_on(layout, channels.singles)[0]
+    scene, bands = _scene(document["symmetry"], arrays, layout), bands_on(layout, channels.singles)[0]
+    if len(document["ridges"]) > _MOST_MEMBERS:
+        raise ValueError(f"it has {len(document['ridges'])} members")
     chains = tuple(
         Chain(
             scene,
-            tuple(_stage(f"stage.{m}.{s}", r, sight, bands, tensors, place, layout) for s, r in enumerate(ridges)),
+            tuple(_stage(f"stage.{m}.{s}", r, sight, bands, arrays, layout) for s, r in enumerate(ridges)),
         )
         for m, ridges in enumerate(document["ridges"])
     )
@@ -141,7 +142,7 @@ def rebuilt_stages(
         rebuilt_calibration(document["calibration"], "calibration", tensors, place, points),
         int(document["calibrated"]),
         int(document["state"]),
-        rebuilt_packing(document.get("packing"), tensors, place, (layout.input_grid, layout.output_grid)),
+        rebuilt_packing(document.get("packing"), arrays, (layout.input_grid, layout.output_grid)),
         rebuilt_history(document.get("history"), "history", tensors),
     )
 
@@ -178,29 +179,6 @@ def _range(ends: Any, components: int) -> Range:
     return low * (components // len(low)), high * (components // len(high))
 
 
-def _described_layout(layout: Layout, tensors: Tensors) -> dict[str, Any]:
-    found = {field.name: getattr(layout, field.name) for field in fields(layout) if field.name != "mesh"}
-    return found if layout.mesh is None else found | {"mesh": described_mesh(layout.mesh, tensors)}
-
-
-def _layout(described: dict[str, Any], tensors: Tensors) -> Layout:
-    parts: dict[str, Any] = {name: tuple(part) for name, part in described.items() if name != "mesh"}
-    layout = Layout(**parts)
-    if described.get("mesh") is not None:
-        found = Layout.on_mesh(layout.input_grid, layout.output_grid, rebuilt_mesh(described["mesh"], tensors))
-        if replace(found, mesh=None) != layout:
-            raise ValueError("its grids are not those of its mesh")
-        return found
-    sizes = (*layout.input_grid, *layout.output_grid, *layout.trained)
-    whole = all(isinstance(n, int) and n > 0 for n in sizes) and all(isinstance(one, bool) for one in layout.closed)
-    kinds = len(layout.boundaries) == len(layout.closed) == len(layout.space)
-    kinds = kinds and len(layout.trained) in (0, len(layout.space)) and min(layout.trained, default=4) >= 4
-    kinds = kinds and all(kind in get_args(Boundary) for kind in layout.boundaries)
-    if not whole or not kinds or Layout.of(layout.input_grid, layout.output_grid, layout.space).space != layout.space:
-        raise ValueError("its grids are none")
-    return layout
-
-
 def _terms(names: list[Any], terms: Any, units: Units) -> Terms | None:
     if names and len(names) != len(terms):
         raise TermsError(f"it was fitted with terms {', '.join(map(str, names))}: hand them to load(path, terms=[…])")
@@ -231,15 +209,8 @@ def _sums(name: str, chain: Chain, tensors: Tensors, place: Place) -> Sums:
     return Sums(gram, moment)
 
 
-def _n_channels(sight: Sight, layout: Layout, place: Place) -> int:
-    """Channels that are seen, but for those of terms, which may be any number."""
-    some = (place.zeros(1, *layout.domain.shape, n) for n in (layout.n_inputs, layout.n_outputs))
-    return int(replace(sight, terms=None).channels(*some).shape[-1])
-
-
-def _stage(
-    name: str, ridge: float, sight: Sight, bands: Bands, tensors: Tensors, place: Place, layout: Layout
-) -> Stage:
+def _stage(name: str, ridge: float, sight: Sight, bands: Bands, arrays: Arrays, layout: Layout) -> Stage:
+    tensors, place = arrays.found, arrays.place
     shift, scale, limit, mixing, biases = (tensors[f"{name}.{part}"] for part in _PARTS)
     fits = (
         shift.ndim == 1
@@ -248,25 +219,22 @@ def _stage(
         and biases.shape == mixing.shape[1:]
     )
     features = Features(sight, *(place.put(_finite(part)) for part in (shift, scale, limit, mixing, biases)))
-    further = int(shift.shape[0]) - _n_channels(sight, layout, place)
+    further = int(shift.shape[0]) - seen_channels(sight, layout, arrays)
     if not fits or mixing.shape[0] != features.n_fields or (further != 0 if sight.terms is None else further < 1):
         raise ValueError(f"{name} does not fit together")
+    arrays.allowance.check(8 * features.n_fields * features.count, "the mixtures of its features")
+    arrays.allowance.check(8 * layout.domain.points * features.count, "the features of one sample", later=True)
     readout = _complex(tensors[f"{name}.readout"], layout, place)
     if tuple(readout.shape) != (bands.count, features.count, layout.n_outputs):
         raise ValueError(f"{name}.readout has shape {tuple(readout.shape)}")
     return Stage(features, bands, readout, float(ridge))
 
 
-def _scene(described: dict[str, Any] | None, tensors: Tensors, layout: Layout) -> Scene:
+def _scene(described: dict[str, Any] | None, arrays: Arrays, layout: Layout) -> Scene:
     if described is None:
         return Scene(layout)
-    group = Group.from_tables({side: tensors[f"symmetry.{side}"] for side in ("input", "output")})
-    copied, averaged = (tuple(int(g) for g in described[name]) for name in ("copied", "averaged"))
-    fits = [group.tables()[side].shape[1] == math.prod(grid) for side, grid in
-            (("input", layout.input_grid), ("output", layout.output_grid))]  # fmt: skip
-    if not all(fits) or not all(0 <= g < group.order for g in (*copied, *averaged)) or not copied or not averaged:
-        raise ValueError("its symmetry does not fit its grids")
-    return Scene(layout, group, copied, averaged)
+    values = (math.prod(layout.input_grid), math.prod(layout.output_grid))
+    return Scene(layout, *rebuilt_group(described, arrays, values))
 
 
 def _start(name: str, tensors: Tensors, place: Place, model: Any, layout: Layout) -> Start:

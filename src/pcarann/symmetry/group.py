@@ -13,6 +13,7 @@ value anew: moves are exact for the fields with E a = a, whose repeated values a
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -59,21 +60,24 @@ class Group:
     """The table of every element; empty where they are too large together"""
 
     @classmethod
-    def generated(cls, inputs: Table, outputs: Table) -> Group:
-        """Return all products of these generators: tables (generators, input values), (generators, output values)."""
+    def generated(cls, inputs: Table, outputs: Table, most_numbers: float = math.inf) -> Group:
+        """Return all products of these generators: tables (generators, input values), (generators, output values).
+
+        A group whose tables hold more than `most_numbers` together is refused.
+        """
         n_inputs = inputs.shape[1]
         generators = np.concatenate([inputs, _counted_from(n_inputs, outputs)], axis=1)
         identity = _common_identity(generators)
-        graph, kept = _closure(generators, identity)
+        graph, kept = _closure(generators, identity, most_numbers)
         return cls(generators, n_inputs, identity, graph, kept)
 
     @classmethod
-    def from_tables(cls, tables: Mapping[str, np.ndarray[Any, Any]]) -> Group:
+    def from_tables(cls, tables: Mapping[str, np.ndarray[Any, Any]], most_numbers: float = math.inf) -> Group:
         """Return the group that `tables` describes; raise ValueError for anything that describes none."""
         inputs, outputs = (_checked_tables(tables, side) for side in ("input", "output"))
         if len(inputs) != len(outputs):
             raise ValueError(f"The symmetry has {len(inputs)} input tables, but {len(outputs)} output tables.")
-        return cls.generated(inputs, outputs)
+        return cls.generated(inputs, outputs, most_numbers)
 
     def tables(self) -> dict[str, np.ndarray[Any, Any]]:
         """Return the tables of the generators, tᵢ = sᵢ (jᵢ + 1), from which `from_tables` makes the same group."""
@@ -201,7 +205,9 @@ def _idempotent_power(table: Table) -> Table:
     return _after(table, inverse)
 
 
-def _closure(generators: Table, identity: Table) -> tuple[np.ndarray[Any, np.dtype[np.int64]], tuple[Table, ...]]:
+def _closure(
+    generators: Table, identity: Table, most_numbers: float
+) -> tuple[np.ndarray[Any, np.dtype[np.int64]], tuple[Table, ...]]:
     """Return the number of every product gₖ ∘ e, and the tables of the elements where they fit in memory."""
     numbers = {_digest(identity): 0}
     waiting, graph = deque([identity]), []
@@ -218,6 +224,8 @@ def _closure(generators: Table, identity: Table) -> tuple[np.ndarray[Any, np.dty
                 waiting.append(product)
         if len(numbers) > _MOST_ELEMENTS:
             raise ValueError(f"The symmetry has more than {_MOST_ELEMENTS} elements: take fewer, as with stride=.")
+        if len(numbers) * len(generators) * len(table) > most_numbers:
+            raise ValueError(f"The tables of the symmetry hold more than {most_numbers:.0f} numbers.")
     fits = len(graph) * len(identity) <= _MOST_KEPT
     return np.array(graph, dtype=np.int64), tuple(kept) if fits else ()
 

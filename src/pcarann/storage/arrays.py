@@ -1,0 +1,42 @@
+"""The arrays of a file, each checked when it is asked for: shape, type, and that all of it are numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pcarann.backend.arrays import Array, Place
+from pcarann.storage.formats import Tensors
+from pcarann.storage.limits import Allowance
+
+__all__ = ["Arrays", "numbers"]
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """The arrays of a file at the place of the model, and how much memory the model may take."""
+
+    found: Tensors
+    place: Place
+    allowance: Allowance
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.found
+
+    def __call__(self, name: str, *shape: int) -> Array:
+        """Return an array of finite numbers, of this shape where one is given."""
+        return self.place.put(numbers(self.found, name, *shape))
+
+
+def numbers(tensors: Tensors, name: str, *shape: int) -> np.ndarray[Any, Any]:
+    """Return an array of finite numbers, of this shape where one is given."""
+    found = tensors[name]
+    if shape and found.shape != shape:
+        raise ValueError(f"{name} has shape {found.shape} instead of {shape}")
+    if found.dtype != np.float64:
+        raise ValueError(f"{name} has dtype {found.dtype}")
+    if not np.isfinite(found).all():
+        raise ValueError(f"{name} has numbers that are not finite")
+    return found
