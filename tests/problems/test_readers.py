@@ -667,3 +667,88 @@ def test_a_bad_array_is_described_as_such(tmp_path):
     facts = describe(tmp_path / "data.npz")
     assert facts["bad"].startswith("not readable: ")
     assert facts["good"] == "2×3 float64, from 0 to 0"
+
+
+# What is unpacked is bounded, and what is lost is missed
+
+
+def test_a_bomb_below_a_ratio_of_a_thousand_is_refused(tmp_path):
+    path, rng = tmp_path / "data.npz", np.random.default_rng(0)
+    content = bytes(60_000_000)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("inputs.npy", npy_header((7_500_000, 1)) + content)
+    with pytest.raises(DataFileError, match=r"would unpack \d+ bytes into 60000128, .* limit='61MB'"):
+        read(path, "inputs", None, limit="50MB")
+    assert read(path, "inputs", None, limit="61MB")[0].shape == (7_500_000, 1)
+    np.savez_compressed(path, inputs=rng.integers(0, 4, (1000, 100)).astype(float))
+    assert read(path, "inputs", None, limit=0)[0].shape == (1000, 100)
+
+
+def test_an_hdf5_file_with_one_giant_chunk_is_refused_whatever_is_selected(tmp_path):
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        file.create_dataset("inputs", shape=(10, 10**7), dtype="f8", chunks=(10, 10**7), compression="gzip")
+    with pytest.raises(DataFileError, match="would unpack"):
+        read(tmp_path / "data.h5", "inputs[:2, 0:1]", None, fill=True)
+
+
+@pytest.mark.parametrize("ending", [".h5", ".nc", ".mat"])
+def test_a_lost_chunk_of_hdf5_is_an_error_unless_fill_values_are_asked_for(tmp_path, ending):
+    path = tmp_path / f"data{ending}"
+    with h5py.File(path, "w") as file:
+        dataset = file.create_dataset("inputs", shape=(8, 6), dtype="f8", chunks=(4, 6), fillvalue=0.0)
+        dataset[:4] = 1.0
+        file.create_dataset("never", shape=(8, 6), dtype="f8")
+        if ending == ".nc":
+            for axis, name in enumerate("xy"):
+                file[name] = np.arange(dataset.shape[axis])
+                file[name].make_scale(name)
+                for one in ("inputs", "never"):
+                    file[one].dims[axis].attach_scale(file[name])
+    matlab = ending == ".mat"
+    with pytest.raises(DataFileError, match=r"\[inputs\]: the chunk at \(4, 0\) is not there.* fill=True"):
+        read(path, "inputs", None)
+    assert read(path, "inputs[:, :4]" if matlab else "inputs[:4]", None)[0].all()
+    assert read(path, "inputs", None, fill=True)[0].sum() == 24
+    with pytest.raises(DataFileError, match="was never written"):
+        read(path, "never", None)
+    assert not read(path, "never", None, fill=True)[0].any()
+
+
+def test_a_deflated_chunk_that_unpacks_to_more_than_it_says_is_refused(tmp_path):
+    import zlib
+
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        dataset = file.create_dataset("inputs", shape=(8, 6), dtype="f8", chunks=(4, 6), compression="gzip")
+        dataset[:] = 1.0
+        dataset.id.write_direct_chunk((4, 0), zlib.compress(bytes(60_000_000)))
+    with pytest.raises(DataFileError, match=r"chunk at \(4, 0\), would unpack to more than"):
+        read(tmp_path / "data.h5", "inputs", None, limit="10MB")
+    assert read(tmp_path / "data.h5", "inputs[:4]", None, limit="10MB")[0].all()
+
+
+def test_a_filter_of_hdf5_that_is_not_known_is_refused(tmp_path):
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_chunk((4, 2))
+        plist.set_filter(40000, h5py.h5z.FLAG_OPTIONAL, ())
+        space = h5py.h5s.create_simple((4, 2))
+        h5py.h5d.create(file.id, b"inputs", h5py.h5t.NATIVE_DOUBLE, space, plist)
+    with pytest.raises(DataFileError, match="filter 40000, which is not known"):
+        read(tmp_path / "data.h5", "inputs", None)
+
+
+@pytest.mark.parametrize("limit", [-5, "much", None])
+def test_a_limit_that_is_none_is_refused(tmp_path, limit):
+    with pytest.raises(ValueError, match="memory must be a number of bytes"):
+        read(write(tmp_path, ".npz", *fields()), "a", None, limit=limit)
+
+
+def test_the_chunks_that_a_selection_touches_are_counted_as_they_are():
+    from pcarann.problems.formats import chunks_touched
+
+    shape, chunk = (13, 7), (3, 2)
+    for selection in ((range(13), range(7)), (range(1, 13, 5), range(0, 7, 3)), (4, range(2, 3)), (range(12, 13), 6)):
+        rows, columns = (([p] if isinstance(p, int) else list(p)) for p in selection)
+        expected = {(i // chunk[0], j // chunk[1]) for i in rows for j in columns}
+        assert set(chunks_touched(selection, chunk)) == expected
+        assert all(i * c < n for numbers in expected for i, c, n in zip(numbers, chunk, shape, strict=True))

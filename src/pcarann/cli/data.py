@@ -12,7 +12,7 @@ import click
 
 from pcarann.cli.kinds import GENERATED, is_model, largest_parts, size_in_words
 from pcarann.cli.models import model_facts
-from pcarann.cli.options import PROBLEMS, device_option, json_option, load_surrogate, mesh_of
+from pcarann.cli.options import PROBLEMS, device_option, json_option, limit_option, load_surrogate, mesh_of
 from pcarann.cli.output import show
 from pcarann.cli.pictures import draw_data, on_mesh
 from pcarann.cli.targets import Target, target_option
@@ -27,6 +27,7 @@ __all__ = ["describe", "generate"]
     about="Draw samples of data, or of a model what of an input counts (.png, .svg, .pdf). Of existing files only a "
     "picture is replaced.",
 )
+@limit_option
 @json_option
 def describe(file: Path, target: Target | None, as_json: bool) -> None:
     """Say what is in a data file or a model file."""

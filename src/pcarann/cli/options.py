@@ -19,6 +19,7 @@ __all__ = [
     "device_option",
     "duration",
     "json_option",
+    "limit_option",
     "load_surrogate",
     "matches",
     "mesh_of",
@@ -28,16 +29,19 @@ __all__ = [
     "packing_facts",
 ]
 
+_LIMIT = "pcarann.limit"
 _NAMED = re.compile(r"(\w[\w.-]*)=(.+)")
 
 PROBLEMS = ("burgers", "darcy", "navier_stokes", "backward_heat")
 
 
 def load_surrogate(path: Path, device: str | None = None) -> Any:
-    """Load the model of a command."""
+    """Load the model of a command, within the memory that it was given."""
     from pcarann.loading import load
 
-    return load(path, device)
+    context = click.get_current_context(silent=True)
+    given = {} if context is None else context.meta
+    return load(path, device, **{"limit": given[_LIMIT]} if given.get(_LIMIT) else {})
 
 
 def mesh_of(model: Any) -> Any:
@@ -180,7 +184,19 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 method_option = click.option(
     "--method", type=click.Choice(["sample", "pooled", "simultaneous", "local"]), default="sample", show_default=True
 )
-model_argument = click.argument("model", type=click.Path(path_type=Path))
+limit_option = click.option(
+    "--limit",
+    expose_value=False,
+    callback=lambda context, _, text: context.meta.update({_LIMIT: text}),
+    help="Memory that a model may take beyond four times its file, such as 2GB.  [default: 256MB]",
+)
+
+
+def model_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The model of a command, and the memory that it may take."""
+    return click.argument("model", type=click.Path(path_type=Path))(limit_option(command))
+
+
 device_option = click.option("--device", default=None, help="cpu, cuda or cuda:N.  [default: cpu]")
 
 

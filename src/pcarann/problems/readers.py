@@ -16,9 +16,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pcarann.problems.formats import Arrays, Stored
+from pcarann.problems.formats import LIMIT, Arrays, Leave, Stored
 from pcarann.problems.formats.mesh import MESH_ENDINGS, is_mesh_source, mesh_files, open_meshes
 from pcarann.problems.selection import DataFileError, nonfinite, parse_key, select
+from pcarann.validation import check_memory
 
 __all__ = ["ENDINGS", "MESHES", "DataFileError", "Keys", "describe", "files_read", "is_data", "open_arrays", "read"]
 
@@ -46,6 +47,8 @@ def read(
     *,
     samples: slice | None = None,
     stride: int | tuple[int, ...] | None = None,
+    fill: bool = False,
+    limit: int | str = LIMIT,
 ) -> tuple[Any, Any]:
     """Return (inputs, outputs), each (samples, *grid), from a data file; None leaves that part out.
 
@@ -64,11 +67,14 @@ def read(
         read("darcy.npz", {"k": "coeff", "f": "forcing.h5:f"}, {"u": "sol"})
 
     `samples` is a range along the first axis; `stride` keeps every k-th point along all others, or one k for each,
-    axes beyond the end of a tuple being kept whole.
+    axes beyond the end of a tuple being kept whole. A chunk that is not there is an error, unless `fill` says that
+    fill values were meant. Files that would unpack to more than the `limit`, in bytes or as in "2GB", and to more than
+    a hundred times what they are, are refused.
     """
+    leave = Leave(check_memory(limit), bool(fill))
     path = Path(path)
     wanted = _sources(path, inputs, outputs)
-    found = _fields(wanted, samples, stride)
+    found = _fields(wanted, samples, stride, leave)
     counts = {place: len(fields) for place, fields in found.items()}
     if len(set(counts.values())) > 1:
         named = " and ".join(f"{count} {' '.join(filter(None, place))}" for place, count in counts.items())
@@ -144,12 +150,12 @@ def describe(path: str | os.PathLike[str]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def open_arrays(path: str | os.PathLike[str]) -> Iterator[Arrays]:
+def open_arrays(path: str | os.PathLike[str], leave: Leave | None = None) -> Iterator[Arrays]:
     """Open a data file of any known format; whatever is wrong with it becomes one DataFileError."""
-    path = Path(path)
+    path, leave = Path(path), leave or Leave()
     opener = open_meshes if is_mesh_source(path) else _opener(path)
     try:
-        with opener(path) as arrays:
+        with opener(path, leave) as arrays:
             yield arrays
     except (DataFileError, ImportError, MemoryError):
         raise
@@ -158,7 +164,7 @@ def open_arrays(path: str | os.PathLike[str]) -> Iterator[Arrays]:
         raise DataFileError(f"{path} cannot be read as {path.suffix}: {reason}.") from error
 
 
-def _opener(path: Path) -> Callable[[Path], AbstractContextManager[Arrays]]:
+def _opener(path: Path) -> Callable[[Path, Leave], AbstractContextManager[Arrays]]:
     """Return the function that opens files with this ending; refuse one that is not known, and say which are."""
     ending = path.suffix.lower()
     if not path.exists():
@@ -180,11 +186,13 @@ def _opener(path: Path) -> Callable[[Path], AbstractContextManager[Arrays]]:
     return dict(zip(_PLAIN, openers, strict=True))[ending]
 
 
-def _fields(wanted: dict[Place, tuple[Path, str]], samples: slice | None, stride: Any) -> dict[Place, Any]:
+def _fields(
+    wanted: dict[Place, tuple[Path, str]], samples: slice | None, stride: Any, leave: Leave
+) -> dict[Place, Any]:
     """Return the parts of arrays that are wanted, each file being opened once."""
     found: dict[Place, Any] = {}
     for path in dict.fromkeys(path for path, _ in wanted.values()):
-        with open_arrays(path) as arrays:
+        with open_arrays(path, leave) as arrays:
             for place, (file, key) in wanted.items():
                 if file == path:
                     found[place] = _part(arrays, key, path, samples, stride)

@@ -8,6 +8,7 @@ or virtual datasets, is refused before anything in it is read; then its soft lin
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -15,19 +16,24 @@ from typing import Any
 
 import numpy as np
 
-from pcarann.problems.formats import Arrays, Stored, refuse_swelling, require
+from pcarann.problems.formats import Arrays, Leave, Stored, chunks_touched, require
+from pcarann.problems.formats.unpacking import could_swell, refuse_swelling
 from pcarann.problems.selection import DataFileError, Selection, slices
 
-__all__ = ["datasets", "open_hdf5"]
+__all__ = ["check_dataset", "datasets", "open_hdf5"]
+
+_DEFLATE = 1
+_FILTERS = {_DEFLATE, 2, 3, 4, 5, 6, 32000, 32001, 32004, 32008, 32013, 32015, 32026}
+"""shuffle, Fletcher's checksum, szip, n-bit, scale-offset; LZF, Blosc, LZ4, bitshuffle, ZFP, zstd, Blosc 2"""
 
 
 @contextlib.contextmanager
-def open_hdf5(path: Path, *, matlab: bool = False) -> Iterator[Arrays]:
+def open_hdf5(path: Path, leave: Leave, *, matlab: bool = False) -> Iterator[Arrays]:
     """Give the datasets of an HDF5 file by their path in it, with the axes reversed where MATLAB wrote it."""
     h5py = require("h5py", path)
     with h5py.File(path, "r") as file:
         names = datasets(file, path)
-        yield {name: partial(_dataset, file, name, f"{path}[{name}]", matlab) for name in names}
+        yield {name: partial(_dataset, file[name], f"{path}[{name}]", leave, matlab) for name in names}
 
 
 def datasets(file: Any, path: Path) -> list[str]:
@@ -56,15 +62,42 @@ def _is_own_dataset(item: Any, where: str) -> bool:
     return True
 
 
-def _dataset(file: Any, name: str, where: str, matlab: bool) -> Stored:
-    dataset = file[name]
+def check_dataset(dataset: Any, selection: Selection, leave: Leave, where: str) -> None:
+    """Refuse chunks that are lost, unpack to more than they say, or are packed by a filter that is not known."""
+    chunk, stored = dataset.chunks, dataset.id.get_storage_size()
+    leave.check_chunks(selection, dataset.dtype, chunk, stored, where)
+    plist = dataset.id.get_create_plist()
+    filters = [int(plist.get_filter(i)[0]) for i in range(plist.get_nfilters())]
+    if unknown := set(filters) - _FILTERS:
+        raise DataFileError(f"{where} is packed by the filter {min(unknown)}, which is not known here: not read.")
+    if chunk is None:
+        if not stored and not leave.fill:
+            raise DataFileError(
+                f"{where} was never written: to read its fill value {dataset.fillvalue}, say fill=True."
+            )
+        return
+    size = math.prod(chunk) * dataset.dtype.itemsize
+    for numbers in chunks_touched(selection, chunk):
+        at = tuple(n * c for n, c in zip(numbers, chunk, strict=True))
+        found = dataset.id.get_chunk_info_by_coord(at)
+        if found.byte_offset is None and not leave.fill:
+            raise DataFileError(
+                f"{where}: the chunk at {at} is not there. If it was left out because it holds the fill value "
+                f"{dataset.fillvalue} alone, read with fill=True."
+            )
+        deflated = found.byte_offset is not None and filters[-1:] == [_DEFLATE]
+        if deflated and could_swell("zlib", found.size, max(leave.limit, size)):
+            refuse_swelling("zlib", dataset.id.read_direct_chunk(at)[1], size, f"{where}, chunk at {at},")
+
+
+def _dataset(dataset: Any, where: str, leave: Leave, matlab: bool) -> Stored:
     if dataset.shape is None or "MATLAB_empty" in dataset.attrs:
         raise DataFileError(f"{where} is empty.")
 
     def read(selection: Selection) -> np.ndarray[Any, Any]:
-        refuse_swelling(selection, dataset.dtype, dataset.id.get_storage_size(), where)
-        if not matlab:
-            return np.asarray(dataset[slices(selection)])
-        return np.ascontiguousarray(dataset[slices(selection[::-1])].T)
+        ordered = selection[::-1] if matlab else selection
+        check_dataset(dataset, ordered, leave, where)
+        fields = np.asarray(dataset[slices(ordered)])
+        return np.ascontiguousarray(fields.T) if matlab else fields
 
     return Stored(dataset.shape[::-1] if matlab else dataset.shape, dataset.dtype, where, read)

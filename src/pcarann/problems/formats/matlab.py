@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pcarann.problems.formats import Arrays, Stored, is_hdf5, refuse_bomb
+from pcarann.problems.formats import Arrays, Leave, Stored, is_hdf5
 from pcarann.problems.formats.hdf5 import open_hdf5
 from pcarann.problems.selection import Selection, slices
 
@@ -27,25 +27,25 @@ _TYPES = {"double": "f8", "single": "f4", "logical": "u1", "char": "U1"} | {
 
 
 @contextlib.contextmanager
-def open_mat(path: Path) -> Iterator[Arrays]:
+def open_mat(path: Path, leave: Leave) -> Iterator[Arrays]:
     """Give the variables of a `.mat` file in MATLAB's order of axes."""
     if is_hdf5(path):
-        with open_hdf5(path, matlab=True) as arrays:
+        with open_hdf5(path, leave, matlab=True) as arrays:
             yield arrays
         return
     from scipy.io import whosmat
 
-    yield {name: partial(_variable, path, name, shape, kind) for name, shape, kind in whosmat(path)}
+    yield {name: partial(_variable, path, name, shape, kind, leave) for name, shape, kind in whosmat(path)}
 
 
-def _variable(path: Path, name: str, shape: tuple[int, ...], kind: str) -> Stored:
+def _variable(path: Path, name: str, shape: tuple[int, ...], kind: str, leave: Leave) -> Stored:
     where = f"{path}[{name}]"
     dtype = np.dtype(_TYPES.get(kind, object))  # cells, structures, functions and sparse matrices are objects
 
     def read(selection: Selection) -> np.ndarray[Any, Any]:
         from scipy.io import loadmat
 
-        refuse_bomb(math.prod(shape) * dtype.itemsize, path.stat().st_size, where)
+        leave.check(math.prod(shape) * dtype.itemsize, path.stat().st_size, where)
         variable = loadmat(path, variable_names=[name])[name]
         return np.ascontiguousarray(variable[slices(selection)])
 

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from pcarann.problems.formats import Arrays, Stored, require
-from pcarann.problems.formats.hdf5 import datasets
+from pcarann.problems.formats import Arrays, Leave, Stored, require
+from pcarann.problems.formats.hdf5 import check_dataset, datasets
 from pcarann.problems.selection import DataFileError, Selection, slices
 
 __all__ = ["MESH_ENDINGS", "MeshSamples", "is_mesh_source", "mesh_files", "meshio", "open_meshes"]
@@ -69,9 +69,9 @@ def mesh_files(path: Path) -> list[Path]:
 
 
 @contextlib.contextmanager
-def open_meshes(path: Path) -> Iterator[Arrays]:
+def open_meshes(path: Path, leave: Leave) -> Iterator[Arrays]:
     """Give the point data of one mesh file, or of several on one mesh, by name."""
-    samples = MeshSamples.of(path)
+    samples = MeshSamples.of(path, leave)
     if not samples.names:
         cells = samples.first.of_cells
         more = f" (cell data, {', '.join(cells)}, are not read)" if cells else ""
@@ -105,14 +105,15 @@ class MeshSamples:
     path: Path
     files: list[Path]
     first: _Frames
+    leave: Leave
     kept: dict[int, _Frames] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, path: Path) -> MeshSamples:
+    def of(cls, path: Path, leave: Leave | None = None) -> MeshSamples:
         """Look into the first of the files that a path stands for."""
-        files = mesh_files(path)
-        first = _read(files[0])
-        return cls(path, files, first, {0: first})
+        files, leave = mesh_files(path), leave or Leave()
+        first = _read(files[0], leave)
+        return cls(path, files, first, leave, {0: first})
 
     @property
     def names(self) -> list[str]:
@@ -147,7 +148,7 @@ class MeshSamples:
 
     def _checked(self, row: int) -> _Frames:
         file = self.files[row]
-        frames = _read(file)
+        frames = _read(file, self.leave)
         if not frames.on_mesh_of(self.first):
             raise DataFileError(
                 f"{file} has another mesh than {self.files[0].name} ({_size(frames)}, {_size(self.first)}): "
@@ -174,13 +175,13 @@ def _natural(path: Path) -> list[tuple[int, int | str]]:
     return [(0, int(part)) if part.isdigit() else (1, part) for part in parts]
 
 
-def _read(path: Path) -> _Frames:
+def _read(path: Path, leave: Leave) -> _Frames:
     if not path.is_file():
         known = f"{path} is not a regular file: it cannot be read."
         raise DataFileError(known if path.exists() else f"There is no data file {path}.")
     package, ending = meshio(path), path.suffix.lower()
     if ending in _SERIES:
-        return _read_xdmf(package, path)
+        return _read_xdmf(package, path, leave)
     reader = {".vtu": package.vtu, ".vtk": package.vtk, ".msh": package.gmsh}[ending]
     with warnings.catch_warnings():
         warnings.simplefilter("error", DeprecationWarning)  # NumPy's, of numbers that end too soon
@@ -191,10 +192,10 @@ def _read(path: Path) -> _Frames:
     return _framed(mesh.points, mesh.cells, mesh.point_data, mesh.cell_data)
 
 
-def _read_xdmf(package: Any, path: Path) -> _Frames:
+def _read_xdmf(package: Any, path: Path, leave: Leave) -> _Frames:
     """Read all steps of a series, or the one grid there is."""
     try:
-        _refuse_leading_out(path)
+        _refuse_leading_out(path, leave)
         if not _is_series(path):
             mesh = package.xdmf.read(str(path))
             return _framed(mesh.points, mesh.cells, mesh.point_data, mesh.cell_data)
@@ -234,7 +235,7 @@ def _is_series(path: Path) -> bool:
     return any(grid.get("CollectionType") == "Temporal" for grid in ElementTree.parse(path).iter("Grid"))
 
 
-def _refuse_leading_out(path: Path) -> None:
+def _refuse_leading_out(path: Path, leave: Leave) -> None:
     """Refuse an XDMF file whose numbers are in other files than HDF5 ones beside it, which keep to themselves."""
     from xml.etree import ElementTree
 
@@ -250,5 +251,7 @@ def _refuse_leading_out(path: Path) -> None:
             raise DataFileError(f"{path} keeps its numbers in {name}, which is not beside it.")
         if name not in seen:
             with require("h5py", path).File(path.parent / name, "r") as file:
-                datasets(file, path.parent / name)
+                for key in datasets(file, path.parent / name):
+                    whole = tuple(map(range, file[key].shape or ()))
+                    check_dataset(file[key], whole, leave, f"{path.parent / name}[{key}]")
         seen.add(name)

@@ -18,7 +18,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from pcarann.problems.formats import Arrays, Stored, refuse_bomb
+from pcarann.problems.formats import Arrays, Leave, Stored
 from pcarann.problems.selection import DataFileError, Selection, slices
 
 __all__ = ["open_npy", "open_npz"]
@@ -27,7 +27,7 @@ _SLAB = 1 << 23  # bytes read at a time
 
 
 @contextlib.contextmanager
-def open_npy(path: Path) -> Iterator[Arrays]:
+def open_npy(path: Path, leave: Leave) -> Iterator[Arrays]:
     """Give the one array of a `.npy` file, under the file's stem."""
 
     def stored() -> Stored:
@@ -43,15 +43,15 @@ def open_npy(path: Path) -> Iterator[Arrays]:
 
 
 @contextlib.contextmanager
-def open_npz(path: Path) -> Iterator[Arrays]:
+def open_npz(path: Path, leave: Leave) -> Iterator[Arrays]:
     """Give the arrays of a `.npz` file."""
     with zipfile.ZipFile(path) as archive:
         members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
-        yield {name: partial(_member, archive, member, f"{path}[{name}]") for name, member in members.items()}
+        yield {name: partial(_member, archive, member, leave, f"{path}[{name}]") for name, member in members.items()}
 
 
-def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, where: str) -> Stored:
-    refuse_bomb(member.file_size, member.compress_size, where)
+def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, leave: Leave, where: str) -> Stored:
+    leave.check(member.file_size, member.compress_size, where)
     with archive.open(member) as file:
         shape, dtype, fortran = _header(file, member.file_size, where)
 

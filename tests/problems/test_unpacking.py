@@ -1,0 +1,57 @@
+"""What compressed bytes unpack to is known before they do."""
+
+import bz2
+import gzip
+import lzma
+import zlib
+
+import numcodecs
+import numpy as np
+import pytest
+
+from pcarann.problems import DataFileError
+from pcarann.problems.formats.unpacking import COMPRESSORS, could_swell, refuse_swelling
+
+CODECS = {
+    "blosc": numcodecs.Blosc().encode,
+    "bz2": bz2.compress,
+    "gzip": gzip.compress,
+    "lz4": numcodecs.LZ4().encode,
+    "lzma": lzma.compress,
+    "zlib": zlib.compress,
+    "zstd": numcodecs.Zstd().encode,
+}
+every_codec = pytest.mark.parametrize("name", COMPRESSORS)
+
+
+@every_codec
+@pytest.mark.parametrize("size", [100, 300, 70_000, 400_000])
+def test_bytes_that_are_as_long_as_they_say_are_let_through(name, size):
+    numbers = np.random.default_rng(0).integers(0, 3, size).astype("u1").tobytes()
+    refuse_swelling(name, bytes(CODECS[name](numbers)), size, "it")
+
+
+@every_codec
+def test_bytes_that_unpack_to_more_are_refused(name):
+    packed = bytes(CODECS[name](bytes(20_000_000)))
+    assert len(packed) < 200_000
+    with pytest.raises(DataFileError, match="it would unpack to more than"):
+        refuse_swelling(name, packed, 1000, "it")
+
+
+@every_codec
+def test_damaged_bytes_are_left_to_their_reader(name):
+    packed = bytes(CODECS[name](bytes(1000)))
+    refuse_swelling(name, packed[: len(packed) // 2] if name not in ("blosc", "lz4") else packed, 1000, "it")
+
+
+def test_a_frame_that_says_no_size_is_refused():
+    silent = bytes.fromhex("28b52ffd 00 58 010000".replace(" ", ""))
+    with pytest.raises(DataFileError, match="more than"):
+        refuse_swelling("zstd", silent, 1000, "it")
+
+
+def test_few_deflated_bytes_cannot_swell_far():
+    assert not could_swell("gzip", 1000, 10**7)
+    assert could_swell("gzip", 10**5, 10**7)
+    assert could_swell("zstd", 10, 10**7)
