@@ -1,5 +1,7 @@
 import json
 import os
+import subprocess
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -627,3 +629,42 @@ def test_what_does_not_go_with_stages_is_said(folder, arguments, said):
 @pytest.mark.parametrize("arguments", [("--features", "3"), ("--boundary", "free"), ("--axes", "-1")])
 def test_options_of_stages_need_them(folder, arguments):
     assert "it needs --stages" in run(*FIT, *arguments, code=2).stderr
+
+
+@pytest.mark.parametrize("alpha", ["7", "0", "-1", "nan"])
+def test_an_alpha_that_is_no_level_is_refused_even_without_a_calibration(folder, alpha):
+    run(*FIT)
+    for command in (("evaluate", "model", "test.npz"), ("predict", "model", "test.npz", "-o", "x.npz")):
+        assert "is not strictly between 0 and 1" in run(*command, "--alpha", alpha, code=2).stderr
+    assert not Path("x.npz").exists()
+
+
+def test_a_terminal_that_knows_ascii_alone_is_no_reason_to_fail(folder):
+    plain = {"PYTHONIOENCODING": "ascii", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    code = "from pcarann.cli import main; main(prog_name='pcarann')"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "describe", "train.npz"], env=os.environ | plain, capture_output=True, check=True
+    )
+    assert rb"150\xd740" in done.stdout
+
+
+def test_an_interruption_during_the_imports_leaves_no_traceback():
+    code = (
+        "import sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'click': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+        "from pcarann.cli import main\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
+def test_a_large_model_and_lost_chunks_are_taken_where_that_is_asked_for(folder):
+    run(*FIT)
+    with h5py.File("data.h5", "w") as file:
+        file.create_dataset("u", shape=(8, 6), dtype="f8", chunks=(4, 6))[:4] = 1.0
+    assert "fill=True" in run("fit", "data.h5", "-o", "m", "--inputs", "u", "--outputs", "u", code=1).stderr
+    assert run("fit", "data.h5", "-o", "m", "--inputs", "u", "--outputs", "u", "--fill", "--members", "1")
+    assert "must be a number of bytes" in run("evaluate", "model", "test.npz", "--limit", "much", code=1).stderr

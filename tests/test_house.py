@@ -65,7 +65,6 @@ TESTED_ELSEWHERE = {
     "uncertainty/survey.py": "uncertainty/test_novelty.py",
     "uncertainty/watching.py": "uncertainty/test_monitor.py",
     "uncertainty/view.py": "uncertainty/test_novelty.py",
-    "validation.py": "test_operator.py",
 }
 """Modules, and folders, without a test file of their own"""
 

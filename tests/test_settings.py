@@ -96,3 +96,10 @@ def test_relevance_of_another_number_of_latents_is_refused_with_both(pairs, shap
     with pytest.raises(ValueError, match=r"relevance has shape .* but the inputs have 4 latents") as caught:
         model.fit(*pairs[:30])
     assert str(shape) in str(caught.value)
+
+
+@pytest.mark.parametrize("wide", [{"widths": (10**9, 10**9)}, {"widths": (10**13, 1)}, {"n_members": 10**12}])
+def test_layers_larger_than_the_machine_are_refused_with_the_memory_they_would_take(wide):
+    with pytest.raises(ValueError, match=r"widths=\(.*\) of n_members=\d+ would take [\d,]+ GB of memory, but"):
+        Settings.of(PCARaNN(**wide))
+    Settings.of(PCARaNN(regressor="kernel", widths=(10**9, 10**9)))  # which has none

@@ -148,6 +148,14 @@ class FittedAttributes:
         """Values of one input field."""
         return int(self._found("n_features_in_").ensemble.input_pca.mean.shape[0])
 
+    @property
+    def feature_names_in_(self) -> np.ndarray[Any, Any]:
+        """Names of the columns that the model was fitted to, where they came from a table that has them."""
+        names = self._found("feature_names_in_").names
+        if not names:
+            raise AttributeError("feature_names_in_ exists after a fit to a table with named columns only.")
+        return np.asarray(names, dtype=object)
+
     def _unheld(self, truth: Array, fitted: Fitted) -> Values:
         return unheld(fitted.ensemble.output_pca, truth)
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from pcarann.backend.memory import in_words, machine_bytes
 from pcarann.containers.packing import Packed
 from pcarann.mesh.mesh import Mesh
 from pcarann.options import Adapt, Fields, Kernel, Refine, resolved
@@ -102,8 +103,20 @@ class Settings:
             raise ValueError(
                 "relevance='channels' weighs the channels of the inputs: it needs fields=Fields(channels=True)."
             )
+        if self.kernel is None:
+            _refuse_too_wide(*self.widths, self.n_members)
         if self.fields.smoothing and self.symmetry is not None:
             raise ValueError("smoothing would break the symmetry at the ends of the grid: use one of the two.")
+
+
+def _refuse_too_wide(first: int, second: int, members: int) -> None:
+    """Refuse layers of which one member's weights, and the anchors of all, are more than the machine can hold."""
+    needed, there = 8 * (first * second + members * (first + second)), machine_bytes()
+    if there is not None and needed > there:
+        raise ValueError(
+            f"widths=({first}, {second}) of n_members={members} would take {in_words(needed)} of memory, but there are "
+            f"{in_words(there)}: take narrower layers, or fewer members."
+        )
 
 
 def settled_fields(fields: Any, pair: Packed) -> Any:

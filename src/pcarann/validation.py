@@ -7,6 +7,7 @@ is repaired silently, and nothing of the user's is written to.
 from __future__ import annotations
 
 import math
+import mmap
 import re
 import secrets
 import sys
@@ -29,11 +30,13 @@ __all__ = [
     "check_pair_lengths",
     "check_seed",
     "column_names",
+    "refuse_cut_map",
     "required",
     "warn_user",
 ]
 
 
+_LOOKED_AT = 1000  # parts of a list that are looked at for masks
 _MEMORY = re.compile(r"\s*(\d+\.?\d*)\s*([kmg]?b)\s*", re.IGNORECASE)
 _UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 
@@ -188,22 +191,82 @@ def check_numeric(value: Any, name: str) -> Array:
     """Return an array of real numbers, or refuse."""
     if (isinstance(value, Mapping) or hasattr(value, "data_vars")) and not hasattr(value, "tocsr"):
         raise ValueError(f"{name} must be one array, as in fit, found {type(value).__name__}.")
-    if isinstance(value, np.ma.MaskedArray):
+    if _is_masked(value):
         raise ValueError(f"{name} is a masked array: fill or drop the masked values first.")
     if hasattr(value, "tocsr"):
         raise TypeError(f"{name} is a sparse matrix, but dense data is required: use {name}.toarray().")
-    array = value if compat.is_array_api_obj(value) else np.asarray(value)
+    if hasattr(value, "requires_grad"):
+        _check_tensor(value, name)
+    array = value if compat.is_array_api_obj(value) else _as_array(value, name)
     known = isinstance(array, np.ndarray)
     if array.dtype.kind == "c" if known else compat.array_namespace(array).isdtype(array.dtype, "complex floating"):
         raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}.")
     if not known:
         return array
+    refuse_cut_map(array, name)
     if array.dtype.kind == "O" and array.ndim <= 2:
-        # Tables of mixed columns arrive as objects; anything in them that is no number raises here.
-        return array.astype(np.float64)
+        return _numbers_of_objects(array, name)
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{name} must hold real numbers, found dtype {array.dtype}.")
     return array
+
+
+def refuse_cut_map(array: np.ndarray[Any, Any], name: str) -> None:
+    """Refuse an array in a file that was cut short since it was mapped: to read it would end the process."""
+    base: Any = array
+    while base is not None and not isinstance(base, np.memmap):
+        base = getattr(base, "base", None)
+    mapped = getattr(base, "_mmap", None)
+    if base is None or mapped is None:
+        return
+    first = base.offset - base.offset % mmap.ALLOCATIONGRANULARITY
+    if mapped.size() < first + len(mapped):
+        raise ValueError(
+            f"{name} lies in the file {base.filename}, which was cut short: it has {mapped.size()} bytes, and "
+            f"{first + len(mapped)} are wanted."
+        )
+
+
+def _is_masked(value: Any) -> bool:
+    """Whether this is a masked array, or a list of some, which NumPy would join without their masks."""
+    if isinstance(value, list | tuple):
+        return any(_is_masked(part) for part in value[:_LOOKED_AT])
+    return isinstance(value, np.ma.MaskedArray)
+
+
+def _as_array(value: Any, name: str) -> np.ndarray[Any, Any]:
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise ValueError(f"{name} must be one array: its rows have different lengths.") from None
+
+
+def _check_tensor(tensor: Any, name: str) -> None:
+    """Refuse tensors that hold no numbers of their own, and say what becomes of gradients."""
+    if str(tensor.layout) != "torch.strided" or getattr(tensor, "is_quantized", False) or tensor.is_meta:
+        kind = "sparse" if "sparse" in str(tensor.layout) else "quantized" if tensor.is_quantized else "a meta tensor"
+        raise TypeError(f"{name} is {kind}, but a dense tensor is required: use {name}.to_dense() or what holds it.")
+    if tensor.requires_grad:
+        warn_user(f"{name} requires gradients, which end here: it is detached. `torch_function()` carries them.")
+
+
+def _numbers_of_objects(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
+    """The numbers of a table of mixed columns, which arrives as objects; anything in it that is no number is named."""
+    if not array.ndim:
+        raise ValueError(f"{name} must be an array, found {type(array.item()).__name__}.")
+    kinds = {kind for kind in set(map(type, array.flat)) if kind is not type(None) and not issubclass(kind, Real)}
+    for place, item in zip(np.ndindex(array.shape), array.flat, strict=True) if kinds else ():
+        if type(item) not in kinds:
+            continue
+        where = f"at sample {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
+        if type(item).__name__ == "NAType":
+            raise ValueError(f"{name} has a missing value (NA) {where}: fill or drop such samples first.")
+        if not hasattr(item, "__float__"):
+            raise ValueError(f"{name} must hold real numbers, found {item!r:.60} {where}.")
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold real numbers: {error}.") from None
 
 
 def _refuse_nonfinite(matrix: Array, name: str, place: Place) -> None:

@@ -6,19 +6,23 @@ error. A mistake ends in one line and exit code 1, and leaves every file as it w
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any
 
-import click
+try:  # it takes a second, in which Ctrl-C may come
+    import click
 
-from pcarann import __version__
-from pcarann.cli.benchmarks import demo, reproduce
-from pcarann.cli.data import describe, generate
-from pcarann.cli.explore import explore
-from pcarann.cli.export import export
-from pcarann.cli.models import adapt, calibrate, fit
-from pcarann.cli.predictions import evaluate, predict
-from pcarann.cli.serve import serve
+    from pcarann import __version__
+    from pcarann.cli.benchmarks import demo, reproduce
+    from pcarann.cli.data import describe, generate
+    from pcarann.cli.explore import explore
+    from pcarann.cli.export import export
+    from pcarann.cli.models import adapt, calibrate, fit
+    from pcarann.cli.predictions import evaluate, predict
+    from pcarann.cli.serve import serve
+except KeyboardInterrupt:
+    raise SystemExit(130) from None  # as shells call what was interrupted
 
 __all__ = ["main"]
 
@@ -27,6 +31,9 @@ class _OneLineErrors(click.Group):
     """A group whose commands end every foreseen mistake in one line."""
 
     def invoke(self, ctx: click.Context) -> Any:
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(stream, "reconfigure"):  # a terminal that knows ASCII alone is no reason to fail
+                stream.reconfigure(errors="backslashreplace")
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = lambda message, *_, **__: click.echo(f"Warning: {message}", err=True)

@@ -19,6 +19,7 @@ from pcarann.cli.options import (
     device_option,
     duration,
     json_option,
+    limit_option,
     load_surrogate,
     matches,
     model_argument,
@@ -78,6 +79,7 @@ _SUCCESS = ("Optimization terminated successfully", "The loss is zero at the sta
     "--refine-ridge", "scales__ridge", type=float, help="Ridge inside the validation loss.  [default: 0.0001]"
 )
 @click.option("--seed", "random_state", default=0, show_default=True, help="Seed of the random layers.")
+@limit_option
 @device_option
 @json_option
 def fit(data: Source, target: Target, march: bool, auto: bool, as_json: bool, **parameters: Any) -> None:

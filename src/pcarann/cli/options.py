@@ -19,6 +19,7 @@ __all__ = [
     "device_option",
     "duration",
     "json_option",
+    "level",
     "limit_option",
     "load_surrogate",
     "matches",
@@ -39,9 +40,14 @@ def load_surrogate(path: Path, device: str | None = None) -> Any:
     """Load the model of a command, within the memory that it was given."""
     from pcarann.loading import load
 
+    return load(path, device, **_limit())
+
+
+def _limit() -> dict[str, Any]:
+    """The memory that a command was given, where it was."""
     context = click.get_current_context(silent=True)
-    given = {} if context is None else context.meta
-    return load(path, device, **{"limit": given[_LIMIT]} if given.get(_LIMIT) else {})
+    given = None if context is None else context.meta.get(_LIMIT)
+    return {} if given is None else {"limit": given}
 
 
 def mesh_of(model: Any) -> Any:
@@ -125,6 +131,7 @@ class Source:
     outputs: str | dict[str, str]
     samples: slice | None
     stride: int | tuple[int, ...] | None
+    fill: bool = False
 
     def fields(self) -> Any:
         """The input fields alone."""
@@ -154,18 +161,20 @@ class Source:
     def _read(self, outputs: str | dict[str, str] | None) -> tuple[Any, Any]:
         from pcarann.problems.readers import read
 
-        return read(self.path, self.inputs, outputs, samples=self.samples, stride=self.stride)
+        rows: dict[str, Any] = {"samples": self.samples, "stride": self.stride, "fill": self.fill}
+        return read(self.path, self.inputs, outputs, **rows, **_limit())
 
 
 def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options that say what to read; the command receives them as one `data`."""
 
     @wraps(command)
-    def with_source(data: Path, inputs: Any, outputs: Any, samples: Any, stride: Any, **others: Any) -> Any:
-        return command(data=Source(data, inputs, outputs, samples, stride), **others)
+    def with_source(data: Path, inputs: Any, outputs: Any, samples: Any, stride: Any, fill: bool, **others: Any) -> Any:
+        return command(data=Source(data, inputs, outputs, samples, stride, fill), **others)
 
     decorated: Callable[..., Any] = with_source
     for option in (
+        click.option("--fill", is_flag=True, help="Take chunks that are not there for fill values."),
         click.option("--stride", callback=strides, help="Keep every K-th grid point: K, or K1,K2,… by axis."),
         click.option("--samples", callback=sample_range, help="Range of samples to read, such as 0:1000."),
         _key_option("outputs", "Key, or .npy file, of the outputs; NAME=KEY, again for each of several."),
@@ -188,7 +197,7 @@ limit_option = click.option(
     "--limit",
     expose_value=False,
     callback=lambda context, _, text: context.meta.update({_LIMIT: text}),
-    help="Memory that a model may take beyond four times its file, such as 2GB.  [default: 256MB]",
+    help="Memory that files may take beyond what they hold, such as 2GB.  [default: 256MB]",
 )
 
 
@@ -198,6 +207,13 @@ def model_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 device_option = click.option("--device", default=None, help="cpu, cuda or cuda:N.  [default: cpu]")
+
+
+def level(_: click.Context, option: click.Parameter, alpha: float | None) -> float | None:
+    """Refuse an alpha that is none, whether intervals come of it or not."""
+    if alpha is not None and not 0 < alpha < 1:
+        raise click.BadParameter(f"{alpha:g} is not strictly between 0 and 1.", param=option)
+    return alpha
 
 
 def duration(_: click.Context, option: click.Parameter, text: str) -> float:

@@ -20,6 +20,7 @@ from pcarann.cli.options import (
     data_options,
     device_option,
     json_option,
+    level,
     load_surrogate,
     matches,
     mesh_of,
@@ -46,7 +47,7 @@ _MESHES = (".vtu", ".xdmf")
 )
 @click.option("--steps", type=int, help="Of a model that marches: snapshots to predict.  [default: as in its fit]")
 @click.option("--std", is_flag=True, help="Also write the standard deviation of the members.")
-@click.option("--alpha", type=float, default=None, help="Also write intervals of level 1 − alpha.")
+@click.option("--alpha", type=float, default=None, callback=level, help="Also write intervals of level 1 − alpha.")
 @method_option
 @device_option
 @json_option
@@ -152,7 +153,12 @@ def _flat(fields: Mapping[str, Any]) -> dict[str, Any]:
 @model_argument
 @data_options
 @click.option(
-    "--alpha", type=float, default=0.05, show_default=True, help="Intervals of level 1 − alpha, if calibrated."
+    "--alpha",
+    type=float,
+    default=0.05,
+    show_default=True,
+    callback=level,
+    help="Intervals of level 1 − alpha, if calibrated.",
 )
 @method_option
 @click.option(
