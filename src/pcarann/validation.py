@@ -261,8 +261,11 @@ def _numbers_of_objects(array: np.ndarray[Any, Any], name: str) -> np.ndarray[An
         where = f"at sample {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
         if type(item).__name__ == "NAType":
             raise ValueError(f"{name} has a missing value (NA) {where}: fill or drop such samples first.")
-        if not hasattr(item, "__float__"):
+        if isinstance(item, str | bytes | complex):
             raise ValueError(f"{name} must hold real numbers, found {item!r:.60} {where}.")
+        if not hasattr(item, "__float__"):
+            said = f"each argument must be no string or container but a number, found {item!r:.60} {where}"
+            raise TypeError(f"{name} must hold real numbers: {said}.")
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError) as error:

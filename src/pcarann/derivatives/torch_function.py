@@ -72,7 +72,7 @@ def _call() -> Any:
 
             def pull(*tensors: Any) -> Any:
                 parts = zip(tensors[: len(gradients)], at.outputs, strict=True)
-                rows = [at.matrix(gradient, part, "the gradient") for gradient, part in parts]
+                rows = [at.matrix(gradient.detach(), part, "the gradient") for gradient, part in parts]
                 found = at.apart(at.rows.pull(at.place.xp.concat(rows, axis=1)), at.inputs)
                 return tuple(found[name].reshape(shape) for name, shape in zip(names, shapes, strict=True))
 
@@ -87,7 +87,7 @@ def _call() -> Any:
                 rows = [
                     at.place.zeros(at.samples, math.prod(part.grid))
                     if given[part.name] is None
-                    else at.matrix(given[part.name].reshape(-1, *part.grid), part, "the tangent")
+                    else at.matrix(given[part.name].detach().reshape(-1, *part.grid), part, "the tangent")
                     for part in at.inputs
                 ]
                 return tuple(at.apart(at.rows.push(at.place.xp.concat(rows, axis=1)), at.outputs).values())
