@@ -194,17 +194,3 @@ def test_novelty_is_a_matter_of_inputs_alone(model):
     with pytest.warns(UserWarning, match="outside the training data"):
         model.observe(3 * a[:2], u[:2])
     assert model.monitor.novelty > 0.5
-
-
-@pytest.mark.parametrize("samples", [20, 80], ids=["few", "many"])
-@pytest.mark.filterwarnings("ignore:.*no better than the mean field")
-def test_partial_fit_says_that_the_modes_cannot_hold_new_outputs_however_few_they_were_found_from(samples):
-    rng, x = np.random.default_rng(0), np.linspace(0, 1, 30)
-    p = rng.uniform(-1, 1, (200, 3))
-    u = np.sin(3 * p[:, :1] * x) + p[:, 1:2] * x**2 + np.cos(p[:, 2:] + x)
-    new = u + 2 * np.sign(np.sin(40 * x)) * p[:, :1]
-    model = PCARaNN(n_components=8, widths=(10, 8), n_members=2, scales=(0.3, 0.3)).fit(p[:samples], u[:samples])
-    model.partial_fit(p[100:110], u[100:110])
-    with pytest.warns(UserWarning, match=r"New outputs leave the span of the output modes: 0\.\d+ of them"):
-        model.partial_fit(p[120:150], new[120:150])
-    assert "fit again" in model.monitor.reason

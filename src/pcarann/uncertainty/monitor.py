@@ -26,7 +26,6 @@ WINDOW = 100
 _SETTLED = 50  # samples after which an error says that adapting does not help, or that a drift is over
 _TOO_LARGE, _BACK, _AWAY = 2.0, 1.25, 1.1  # times the usual error
 _TOLD, _FEW, _FAR = 20, 5, 10.0  # samples by which outputs are judged to leave the modes; so few only if that far
-_MOST = 0.5  # of an output, outside modes of which it is not known how much they miss as a rule
 _ROUNDING = 1e-12  # of a field: errors below are none
 _RESOLVED = 1e-6  # of a field: differences of squares tell no less of what modes miss
 _SHOWN = (0.05, 0.1, 0.2)  # levels whose coverage is shown
@@ -120,10 +119,8 @@ class History:
     def is_left(self) -> bool:
         """Whether the last outputs have so much outside the output modes that they cannot be predicted as usual."""
         known = self.recent.unheld[np.isfinite(self.recent.unheld)][-_TOLD:]
-        if known.size < _FEW:
+        if self.usual is None or known.size < _FEW:
             return False
-        if self.usual is None:  # modes of few samples miss much of others, but not most of them
-            return float(np.median(known)) > _MOST
         # What was said once holds until outputs are back: around the limit it would be said again and again.
         factor = 1.0 if self.left is not None else _TOO_LARGE if known.size >= _TOLD else _FAR
         return float(np.median(known)) > factor * max(self.usual, _RESOLVED)
