@@ -31,5 +31,6 @@ NAV: dict[str, dict[str, str]] = {
         "theory.md": "Theory",
         "paper_to_code.md": "From the paper to the code",
         "architecture.md": "Architecture",
+        "model_file.md": "The model file",
     },
 }

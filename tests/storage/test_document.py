@@ -1,3 +1,5 @@
+import hashlib
+import json
 from fractions import Fraction
 
 import numpy as np
@@ -6,7 +8,11 @@ from safetensors import safe_open
 
 from conftest import smooth_pairs
 from pcarann import PCARaNN, load
+from pcarann.backend.arrays import place_of
+from pcarann.backend.random import uniform
+from small_models import PAIRS, saved
 
+HOST = place_of(None)
 SMALL = {"n_components": 6, "widths": (40, 30), "n_members": 2, "scales": "energy"}
 
 
@@ -67,3 +73,37 @@ def test_adaptation_goes_on_from_a_small_file(ten_lines):
     model.partial_fit(*pairs[700:710]).partial_fit(*pairs[710:720])
     wanted = model.predict(pairs.inputs[:50])
     assert np.abs(found - wanted).max() <= 1e-9 * np.abs(wanted).max()  # sums made again, in another order
+
+
+def read_by_the_page(path, a):
+    """The mean of a latent model, read and computed as docs/model_file.md says, but for the generator."""
+    raw = path.read_bytes()
+    start = 8 + int.from_bytes(raw[:8], "little")
+    header, where = json.loads(raw[8:start]), raw.index(b'"sha256":"') + 10
+    blank = raw[:where] + b"0" * 64 + raw[where + 64 :]
+    assert hashlib.sha256(blank).hexdigest().encode() == raw[where : where + 64]
+    document = json.loads(header.pop("__metadata__")["pcarann"])
+    t = {}
+    for name, said in header.items():
+        begin, end = said["data_offsets"]
+        kind = {"F64": "<f8", "F32": "<f4", "I64": "<i8"}[said["dtype"]]
+        t[name] = np.frombuffer(raw[start + begin : start + end], kind).reshape(said["shape"])
+    x = (a / document["units"]["inputs"] - t["input.mean"]) * t.get("input.weights", 1.0) @ t["input.modes"].T
+    z = x @ t["latent.relevance"] if "latent.relevance" in t else x
+    (d, n1, n2), seed, (r1, r2) = (document["map"][name] for name in ("sizes", "seed", "scales"))
+    y = []
+    for k, V in enumerate(t["coefficients"]):
+        shapes = ((n1, d), (n2, n1))
+        W1, W2 = (uniform(shapes[i], seed=seed, stream=(k, i + 1), place=HOST, low=-1.0, high=1.0) for i in (0, 1))
+        h1 = np.tanh(r1 * (z @ W1.T - t["anchors1"][k]))
+        h2 = np.tanh(r2 * (h1 @ W2.T - t["anchors2"][k]))
+        y.append(np.concatenate([h1, h2] + ([x * t["latent.linear"]] if "latent.linear" in t else []), axis=1) @ V)
+    return document["units"]["outputs"] * (t["output.mean"] + np.mean(y, axis=0) @ t["output.modes"])
+
+
+@pytest.mark.filterwarnings("ignore:.*inputs lie outside the training data")
+@pytest.mark.parametrize("name", ["latent", "adapted"])
+def test_a_file_is_read_as_its_page_says(tmp_path, name):
+    path = saved(tmp_path, name)
+    found = load(path).predict(PAIRS.inputs).reshape(len(PAIRS.inputs), -1)
+    assert np.allclose(read_by_the_page(path, PAIRS.inputs), found, rtol=0, atol=1e-9)
