@@ -56,7 +56,7 @@ def test_the_mean_alone_is_a_smaller_graph_without_intervals(data, model):
         graph_of(model, alpha=0.1, mean_only=True)
 
 
-@pytest.mark.parametrize("method", ["sample", "pooled", "simultaneous"])
+@pytest.mark.parametrize("method", ["sample", "pooled", "simultaneous", "local"])
 def test_every_method_and_level_is_that_of_the_model(data, model, method):
     asked = data[0][:4]
     found, wanted = by_file(model, asked, alpha=0.25, method=method), by_model(model, asked, 0.25, method)
