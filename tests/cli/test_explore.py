@@ -43,7 +43,7 @@ def test_other_pages_are_not_written_over(model):
 
 
 def test_a_page_that_is_too_large_leaves_no_file(model):
-    message = run("explore", model, "-o", "page.html", "--limit", "0.001", code=1).stderr
+    message = run("explore", model, "-o", "page.html", "--max-size", "0.001", code=1).stderr
     assert "more than 0.001 MB: fit fewer members, allow more, or show the model by `pcarann serve`." in message
     assert not Path("page.html").exists()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from pcarann.cli.options import device_option, duration, load_surrogate
+from pcarann.cli.options import device_option, duration
 from pcarann.cli.output import errors
 
 __all__ = ["serve"]
@@ -30,6 +30,7 @@ _TOKEN = "PCARANN_TOKEN"
 @click.option("--max-body", default="64MB", show_default=True, help="Largest request.")
 @click.option("--max-requests", default=256, show_default=True, type=click.IntRange(1), help="At a time.")
 @click.option("--timeout", default="60s", show_default=True, callback=duration, help="Longest time for one request.")
+@click.option("--limit", help="Memory that model files may take beyond what they hold, such as 2GB.  [default: 256MB]")
 @click.option("--prepare", help="Keep hidden weights in so much memory, such as 1GB: small calls get faster.")
 @click.option("--umbridge", is_flag=True, help="Speak UM-Bridge too, for tools of uncertainty quantification.")
 @device_option
@@ -99,8 +100,12 @@ def _token(file: Path | None) -> str | None:
 
 
 def _opened_by(options: dict[str, Any]) -> Any:
+    from pcarann.loading import load
+
+    limit = {} if options["limit"] is None else {"limit": options["limit"]}
+
     def opened(path: Path) -> Any:
-        model = load_surrogate(path, options["device"])
+        model = load(path, options["device"], **limit)
         return model if options["prepare"] is None else model.prepare(options["prepare"])
 
     return opened
