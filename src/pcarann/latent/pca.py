@@ -25,7 +25,7 @@ from pcarann.backend.linalg import inverse_root, orthonormal
 from pcarann.backend.random import uniform
 from pcarann.latent.graded import graded_modes
 
-__all__ = ["PCA", "Centred", "fit_pca", "mode_signs"]
+__all__ = ["PCA", "Centred", "fit_pca", "missed", "mode_signs"]
 
 _EPS = 2.0**-52
 # Rounding of the fields is at most this share of their norm: a singular value above it always counts.
@@ -104,6 +104,10 @@ class PCA:
 
         The modes are orthonormal, so ‖a − G(F(a))‖² = ‖a − ā‖² − ‖F(a)‖²: no decoding.
         """
+        return missed(self.energies(fields), latents)
+
+    def energies(self, fields: Array) -> Array:
+        """‖a − ā‖² of (samples, values) fields, (samples,)."""
         xp = place_of(fields).xp
         total: Array = 0.0
         for values in self._cuts():
@@ -112,7 +116,7 @@ class PCA:
             if self.weights is not None:
                 squares *= self.weights[values]
             total = total + xp.sum(squares, axis=1)
-        return xp.sqrt(xp.clip(total - xp.sum(latents**2, axis=1), min=0.0))
+        return total
 
     def _cuts(self) -> Iterator[slice]:
         """Values at a time: on a CPU so few that what is made of them stays in the cache."""
@@ -303,6 +307,12 @@ def _ritz_modes(centred: Centred, gram: Array, vectors: Array, energies: Array) 
         projections = xp.concat([projections, centred.times(basis[strong:, :].T)], axis=1)
     left, singular, right = xp.linalg.svd(projections @ to_orthonormal.T, full_matrices=False)
     return (right @ to_orthonormal) @ basis, singular, left * singular
+
+
+def missed(energies: Array, latents: Array) -> Array:
+    """What modes miss of fields, (samples,), of which ‖a − ā‖² and the latents are known."""
+    xp = place_of(latents).xp
+    return xp.sqrt(xp.clip(energies - xp.sum(latents**2, axis=1), min=0.0))
 
 
 def mode_signs(modes: Array) -> Array:
