@@ -18,10 +18,11 @@ from typing import Any
 from pcarann.backend.arrays import Array, Place, place_of, taken
 from pcarann.backend.concurrency import single_threaded
 from pcarann.backend.progress import Clock, Tick
+from pcarann.containers.packing import Packing, packed
 from pcarann.ensemble.maps import KernelMap, RandomMap
 from pcarann.ensemble.mean_and_spread import Ensemble
 from pcarann.ensemble.members import fit_members, resolve_ridge
-from pcarann.features.column_units import column_weights
+from pcarann.features.column_units import column_weights, hint_at_strangers
 from pcarann.features.kernel import choose_length
 from pcarann.features.random_layers import HiddenLayers, anchor_features
 from pcarann.features.refine import Refinement, refine_scales
@@ -45,9 +46,9 @@ from pcarann.uncertainty.fit_report import FitReport
 from pcarann.uncertainty.novelty import Sight
 from pcarann.uncertainty.survey import survey
 from pcarann.uncertainty.view import View, constant_channels, view_of
-from pcarann.validation import check_fields, check_pair_lengths, check_weights, required, warn_user
+from pcarann.validation import check_fields, check_pair_lengths, check_weights, column_names, required, warn_user
 
-__all__ = ["Grids", "Samples", "checked_pairs", "order_of", "train"]
+__all__ = ["Grids", "Samples", "checked_pairs", "order_of", "plain_samples", "train"]
 
 _REFINED_ROWS = 6000  # in the validation loss, copies included
 _FEWEST_TO_REFINE = 5
@@ -111,6 +112,24 @@ class _Encoded:
     """Whether the columns of the inputs were given units of their own"""
     measured: list[Measured | None]
     """What is kept of inputs and outputs, where they are not in memory"""
+
+
+def plain_samples(
+    X: Any, y: Any, settings: Settings, together: int, device: str | None
+) -> tuple[Settings, Samples, Packing | None]:
+    """Settings and samples of a fit to what is in memory, and what to remember of what they were made of."""
+    pair = packed(X, y, mesh=settings.fields.mesh, device=device, seed=settings.seed)
+    settings = settings.with_packed(pair)
+    inputs, outputs, grids, units = checked_pairs(pair.X, pair.y, device, least=2)
+    if inputs.shape[0] % together:
+        raise ValueError(f"together={together} must divide the number of samples, found {inputs.shape[0]}.")
+    smoothing = Smoothing.of(inputs, grids[0], settings.fields.smoothing)
+    inputs = smoothing(inputs, grids[0])
+    if pair.packing is None and len(grids[0]) == 1:
+        hint_at_strangers(inputs)
+    names = pair.names or column_names(X, grids[0])
+    samples = Samples(inputs, outputs, grids, units, smoothing, names, together, pair.numbers, pair.parts)
+    return settings, samples, pair.packing
 
 
 def train(settings: Settings, samples: Samples, tick: Tick) -> Fitted:
@@ -320,8 +339,7 @@ def _report(
 ) -> FitReport | None:
     if not residuals:
         return None
-    rows, pca, measured = encoded.rows, encoded.pcas[1], encoded.measured[1]
-    judged = sorted(residuals)
+    rows, pca, measured, judged = encoded.rows, encoded.pcas[1], encoded.measured[1], sorted(residuals)
     missed = place_of(rows.y).xp.stack([residuals[row] for row in judged])
     y = taken(rows.y, judged)
     if measured is None:

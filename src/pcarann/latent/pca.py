@@ -25,13 +25,13 @@ from pcarann.backend.linalg import inverse_root, orthonormal
 from pcarann.backend.random import uniform
 from pcarann.latent.graded import graded_modes
 
-__all__ = ["PCA", "Centred", "fit_pca", "missed", "mode_signs"]
+__all__ = ["PCA", "Centred", "fit_pca", "leading_eigenvectors", "missed", "mode_signs"]
 
 _EPS = 2.0**-52
 # Rounding of the fields is at most this share of their norm: a singular value above it always counts.
-_RANK_TOLERANCE = 10 * _EPS
+RANK_TOLERANCE = 10 * _EPS
 # Gram eigenvalues below this share of the first have lost half their digits or more.
-_GRAM_TOLERANCE = 1e4 * _EPS
+GRAM_TOLERANCE = 1e4 * _EPS
 # Above this share of the first, a Gram eigenvalue has eleven digits, and so have the latents that are read off it.
 _READ_TOLERANCE = 1e-5
 _CUT = 1 << 14  # values of fields that are encoded or decoded, at a time on a CPU
@@ -151,12 +151,12 @@ def fit_pca(
     centred = Centred.of(fields, among, root)
     level = float(xp.linalg.vector_norm(centred.mean if root is None else centred.mean * root))
     gram = centred.gram()
-    start, energies, energy = _gram_modes(gram, n_components)
+    start, energies, energy = leading_eigenvectors(gram, n_components)
     watch(centred, gram, start)
-    bound = _RANK_TOLERANCE * math.hypot(level * math.sqrt(centred.shape[0]), math.sqrt(energy))
+    bound = RANK_TOLERANCE * math.hypot(level * math.sqrt(centred.shape[0]), math.sqrt(energy))
     last = float(energies[-1])
     mean = centred.mean
-    if last > _GRAM_TOLERANCE * float(energies[0]) and last > bound**2:
+    if last > GRAM_TOLERANCE * float(energies[0]) and last > bound**2:
         modes, singular, latents = _ritz_modes(centred, gram, start, energies)
     else:
         chosen, latents = fields if among is None else xp.take(fields, among, axis=0), None
@@ -273,7 +273,7 @@ class Centred:
         return block
 
 
-def _gram_modes(gram: Array, n_components: int | float) -> tuple[Array, Array, float]:
+def leading_eigenvectors(gram: Array, n_components: int | float) -> tuple[Array, Array, float]:
     """Return eigenvectors of the smaller Gram matrix for the modes asked for, their energies, and the total energy."""
     xp = place_of(gram).xp
     energies, vectors = xp.linalg.eigh(gram)

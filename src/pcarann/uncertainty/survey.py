@@ -36,6 +36,8 @@ def survey(
     """
     inner, samples = rows.order.inner, rows.samples
     some = [inner + i for i in spread(samples - inner, _MOST_REFERENCE)]
+    if not some and not folds:  # of very many samples, those that the PCA has seen say the same
+        some = spread(samples, _MOST_REFERENCE)
     seen = _Seen.over(look, cuts(samples, _MEASURED if place_of(rows.x).on_host else samples), some, bool(folds))
     reference = seen.reference
     if folds:
