@@ -26,7 +26,9 @@ from pcarann.derivatives.latent_model import linearized_at
 from pcarann.fitted import Fitted, Look
 from pcarann.fitting import plain_samples, train
 from pcarann.options import Adapt, Fields, Kernel
+from pcarann.scale.calibration import streamed
 from pcarann.scale.kinds import is_lazy
+from pcarann.scale.predictions import lazy_novelty
 from pcarann.scale.samples import lazy_samples, scale_report
 from pcarann.settings import Settings, packed_options, settled_fields
 from pcarann.storage.document import described
@@ -222,6 +224,9 @@ class PCARaNN(FittedAttributes, Surrogate):
         with writing(self):
             if not hasattr(self, "_fitted"):
                 return self.fit(X, y)
+            if is_lazy(X, y):
+                self._fitted = streamed(self, "partial_fit", X, y)
+                return self
             fitted = self._fitted
             settings = Settings.of(self, seed=fitted.feature_map.random_seed)
             look, outputs = self._new_pairs(X, y, fitted)
@@ -274,6 +279,8 @@ class PCARaNN(FittedAttributes, Surrogate):
     def novelty(self, X: Array) -> Novelty:
         """How far inputs lie from the training data: for each a p-value, small where it is new, and the reason."""
         fitted = self._require_fitted()
+        if is_lazy(X):
+            return lazy_novelty(self, X)
         place = place_of(X if fitted.packing is None else fitted.packing.inputs.opened(X, "X").first)
         X = self._opened(X, fitted)[0]
         found: Novelty | None = fitted.novelty(fitted.look(fitted.checked(X)))

@@ -14,10 +14,12 @@ import numpy as np
 from pcarann.scale.engine import Budget, computed
 from pcarann.validation import warn_user
 
-__all__ = ["Cut", "checked_lazy", "cut_along", "matrix_of", "rows_of"]
+__all__ = ["SHARE", "Cut", "checked_lazy", "cut_along", "matrix_of", "rows_of"]
 
-_BLOCK = 1 << 26  # bytes of a block, where memory allows it and nothing else asks for more
-_SHARE = 6  # blocks that fit into the memory of a task: as they were read, converted, and in their parts
+_BLOCK, _LEAST = 1 << 26, 1 << 20  # bytes of a block, where memory allows it: at most, and at least
+_TURNS = 3  # blocks for each task that can work at a time, where data are few
+SHARE = 6
+"""Blocks that fit into the memory of a task: as they were read, converted, and in their parts"""
 _OFTEN = 1.5  # times that data may be read in one pass before a word is said of it
 
 
@@ -37,7 +39,7 @@ class Cut:
         found = []
         for part in self.parts:
             block = matrix[part, :] if self.axis == 0 else matrix[:, part]
-            block = block.rechunk(block.shape) if math.prod(block.numblocks) > 1 else block
+            block = block.rechunk(block.shape, method="tasks") if math.prod(block.numblocks) > 1 else block
             found.append(block.to_delayed().item())
         return found
 
@@ -78,16 +80,29 @@ def matrix_of(array: Any) -> Any:
     """(samples, *grid) as (samples, values)."""
     if array.ndim == 1:
         return array[:, None]
-    if array.ndim > 2:
-        array = array.rechunk(dict.fromkeys(range(2, array.ndim), -1))
-        array = array.reshape((array.shape[0], -1), merge_chunks=False)
-    return array
+    if array.ndim == 2:
+        return array
+    # Dask's own reshape would cut samples into pieces, or join blocks along space.
+    array = array.rechunk(dict.fromkeys(range(2, array.ndim), -1), method="tasks")
+    rest = math.prod(array.shape[2:])
+    chunks = (array.chunks[0], tuple(n * rest for n in array.chunks[1]))
+    return array.map_blocks(
+        _flat,
+        dtype=array.dtype,
+        chunks=chunks,
+        drop_axis=list(range(2, array.ndim)),
+        meta=np.empty((0, 0), array.dtype),
+    )
 
 
-def cut_along(matrix: Any, axis: int, budget: Budget, name: str, *, least: int = 0) -> Cut:
+def _flat(block: Any) -> Any:
+    return block.reshape(len(block), -1)
+
+
+def cut_along(matrix: Any, axis: int, budget: Budget, name: str, *, least: int = 0, share: int = SHARE) -> Cut:
     """Cut a matrix along an axis, at the ends of its chunks where that is possible.
 
-    Blocks are of 64 MB, or of `least` bytes where that is more, and always fit into the memory of a task.
+    Blocks are of 64 MB, or of `least` bytes where that is more, and `share` of them fit into the memory of a task.
     """
     samples, values = (int(n) for n in matrix.shape)
     other, width = (values, 8) if axis == 0 else (samples, 8)
@@ -97,9 +112,11 @@ def cut_along(matrix: Any, axis: int, budget: Budget, name: str, *, least: int =
             f"{name} has chunks of {_said(chunk)}, but a task may take {_said(budget.each)} "
             f"({_said(budget.memory)} for {budget.tasks} at a time): make smaller chunks, or allow more memory."
         )
-    most = max(1, budget.each // _SHARE // (width * other))
-    wanted = min(most, max(1, max(_BLOCK, least) // (width * other)))
-    if _SHARE * width * other > budget.each:
+    most = max(1, budget.each // share // (width * other))
+    shares = width * samples * values // (_TURNS * budget.tasks * budget.workers)
+    size = max(least, min(_BLOCK, max(_LEAST, shares)))
+    wanted = min(most, max(1, size // (width * other)))
+    if share * width * other > budget.each:
         what = "field" if axis == 0 else "value of all samples"
         raise ValueError(
             f"One {what} of {name} has {_said(width * other)}, too much for the {_said(budget.each)} of a task: allow "
@@ -164,7 +181,7 @@ def _say_the_cost(matrix: Any, axis: int, name: str, reads: float, parts: Sequen
 
 
 def _length(parts: Sequence[slice]) -> int:
-    return parts[0].stop - parts[0].start
+    return int(parts[0].stop - parts[0].start)
 
 
 def _said(size: float) -> str:

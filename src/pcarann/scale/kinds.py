@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["is_lazy", "lazy_array"]
+__all__ = ["is_lazy", "lazy_array", "refuse_lazy"]
 
 
 def lazy_array(value: Any) -> Any:
@@ -22,3 +22,9 @@ def lazy_array(value: Any) -> Any:
 def is_lazy(*values: Any) -> bool:
     """Whether one of these things is lazy."""
     return any(lazy_array(value) is not None for value in values)
+
+
+def refuse_lazy(who: str, *values: Any) -> None:
+    """Refuse lazy things on behalf of who works in memory."""
+    if is_lazy(*values):
+        raise ValueError(f"{who} works in memory: hand over X.compute(), y.compute(), or fit PCARaNN to lazy arrays.")
