@@ -59,7 +59,7 @@ def test_deep_modes_are_those_in_memory(shape):
     assert log.method.endswith("in stages")
     assert pca.n_components == known.n_components == 22
     assert np.allclose(pca.singular_values, known.singular_values, rtol=1e-4)
-    assert np.abs(latents - codes).max() < 1e-14 * np.linalg.norm(fields) * 100
+    assert np.abs(latents - codes).max() < 1e-11 * np.linalg.norm(fields)
     assert np.abs(pca.modes @ pca.modes.T - np.eye(22)).max() < 1e-12
 
 
@@ -70,7 +70,7 @@ def test_modes_by_iteration_where_no_gram_matrix_fits(shape, monkeypatch):
     pca, latents, _, log = found(fields, 4)
     known, _ = fit_pca(fields, 4)
     assert log.method == "subspace iteration"
-    assert 0 < log.accuracy < 1e-2
+    assert 0 < log.accuracy < 1e-4
     assert np.allclose(pca.singular_values, known.singular_values, rtol=1e-6)
     assert np.allclose(latents, pca.encode(fields), atol=1e-9)
     with pytest.raises(ValueError, match="share of the energy"):

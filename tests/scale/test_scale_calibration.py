@@ -18,12 +18,12 @@ def test_a_lazy_calibration_is_that_in_memory():
     for method in ("sample", "pooled", "simultaneous"):
         found, wanted = lazy.predict_interval(A[:5], 0.1, method), known.predict_interval(A[:5], 0.1, method)
         assert apart(found.upper, wanted.upper) < 1e-9
-    assert lazy.monitor.samples == known.monitor.samples
+    assert str(lazy.monitor) == str(known.monitor)
 
 
 def test_scores_that_do_not_fit_are_counted_and_cover_no_less():
     lazy, known = fitted(), fitted().calibrate(A[160:], U[160:])
-    with limited("550kB"):
+    with limited("600kB"), pytest.warns(UserWarning, match="instead of 403 kB"):
         lazy.calibrate(lazily(A[160:], 20), lazily(U[160:], 20))
     for alpha in (0.05, 0.3):
         found, wanted = (model.fitted_.calibration.quantile(alpha) for model in (lazy, known))
@@ -36,7 +36,7 @@ def test_scores_that_do_not_fit_are_counted_and_cover_no_less():
 def test_counts_give_upper_ends_and_keep_what_is_infinite():
     scores = np.array([0.0, 0.5, 0.25, np.inf])
     found = Counts.add([Counts.of(scores[:2]), None, Counts.of(scores[2:])]).at(np.arange(1, 5))
-    assert found[0] < 1e-300
+    assert found[0] < 1e-11
     assert np.allclose(found[1:3], [0.25, 0.5], rtol=2e-5)
     assert (found[1:3] > [0.25, 0.5]).all()
     assert found[3] == np.inf

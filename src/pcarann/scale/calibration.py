@@ -22,6 +22,7 @@ from pcarann.validation import check_fields, check_pair_lengths
 __all__ = ["Counts", "lazy_calibration", "streamed"]
 
 _BITS = 36  # of a float64 that a bin leaves out: 16 of its mantissa stay
+_TINY = 2.0**-40  # scores below count as this, and those above its inverse as infinite
 _STREAM_ROWS = 1024  # of a lazy stream that are taken in together, whatever its chunks are
 
 
@@ -46,20 +47,21 @@ def lazy_calibration(model: Any, X: Any, y: Any) -> tuple[Calibration, Any]:
 class Counts:
     """How many scores lie in each bin."""
 
-    def __init__(self, first: int, counts: Any):
-        self.first, self.counts = first, counts
+    def __init__(self, first: int, counts: Any, above: int):
+        self.first, self.counts, self.above = first, counts, above
 
     @classmethod
     def of(cls, scores: Any) -> Counts:
-        """Count scores of at least 0, whose bits are ordered as they are.
+        """Count scores of at least 0, whose bits are ordered as they are; the least and the largest ones together.
 
-        >>> Counts.of(np.array([1.0, 3.0, 2.0])).at(np.array([2]))
-        array([2.00003052])
+        >>> print(Counts.of(np.array([1.0, 3.0, 2.0])).at(np.array([2])).round(4))
+        [2.]
         """
-        bins = np.ascontiguousarray(scores, dtype=np.float64).reshape(-1).view(np.int64) >> _BITS
-        # What is not finite is above all else: the bin behind that of infinity would not be a number.
-        first = int(bins.min())
-        return cls(first, np.bincount(bins - first))
+        flat = np.ascontiguousarray(scores, dtype=np.float64).reshape(-1)
+        above = flat > 1 / _TINY
+        bins = np.maximum(flat[~above], _TINY).view(np.int64) >> _BITS
+        first = int(bins.min()) if bins.size else 0
+        return cls(first, np.bincount(bins - first), int(above.sum()))
 
     @staticmethod
     def add(parts: list[Counts | None]) -> Counts | None:
@@ -71,14 +73,14 @@ class Counts:
         total = np.zeros(max(one.first + len(one.counts) for one in known) - first, dtype=np.int64)
         for one in known:
             total[one.first - first : one.first - first + len(one.counts)] += one.counts
-        return Counts(first, total)
+        return Counts(first, total, sum(one.above for one in known))
 
     def at(self, ranks: Any) -> Any:
         """The upper ends of the bins in which scores of these ranks lie."""
-        bins = np.searchsorted(self.counts.cumsum(), ranks) + self.first
-        infinite = np.float64(np.inf).view(np.int64) >> _BITS
-        ends = ((np.minimum(bins, infinite - 1) + 1) << _BITS).view(np.float64)
-        return np.where(bins >= infinite, np.inf, ends)
+        ends = self.counts.cumsum()
+        bins = np.searchsorted(ends, ranks) + self.first
+        found = ((bins + 1) << _BITS).view(np.float64)
+        return np.where(ranks > (ends[-1] if ends.size else 0), np.inf, found)
 
 
 def _scored_block(raw: Any, truth: Any, *, model: Any, grids: Any, whole: bool) -> tuple[Counts | None, Any]:

@@ -170,13 +170,13 @@ def _touched(sizes: Sequence[int], part: slice) -> int:
 
 
 def _say_the_cost(matrix: Any, axis: int, name: str, reads: float, parts: Sequence[slice]) -> None:
-    along, across = ("samples", "values") if axis == 0 else ("values", "samples")
+    along, length = ("samples", "values")[axis], _length(parts)
     size = 8 * matrix.shape[0] * matrix.shape[1]
-    chunks = f"{{0: {_length(parts)}, 1: -1}}" if axis == 0 else f"{{0: -1, 1: {_length(parts)}}}"
+    chunks = f"({length}, all values)" if axis == 0 else f"(all samples, {length} values)"
     warn_user(
-        f"{name} is chunked along {across} and is read in {len(parts)} blocks of {along}: each pass may read "
-        f"{_said(reads)} instead of {_said(size)}. Chunks of whole {along[:-1]}s, such as rechunk({chunks}) of the "
-        "(samples, values) array, stored so, are read once."
+        f"{name} is read in {len(parts)} blocks of {along}, which are smaller than its chunks or lie across them: each "
+        f"pass may read {_said(reads)} instead of {_said(size)}. Chunks of {chunks} are read once, and so are the "
+        "present ones with more memory."
     )
 
 

@@ -200,10 +200,11 @@ def _by_iteration(reader: Tall | Wide, options: PcaOptions) -> _Modes:
     short = min(reader.shape)
     count = min(options.n_components, short)
     B = orthonormal(uniform((short, min(count + _SPARE, short)), seed=0, stream=_STREAM, place=place, low=-1.0))
-    before = values = np.zeros(count)
+    values: Any = None
     for _ in range(_STEPS):
-        B, triangular = xp.linalg.qr(reader.iterated(B), mode="reduced")
-        before, values = values, np.sort(np.abs(to_host(xp.linalg.diagonal(triangular))))[::-1][:count]
+        moved = reader.iterated(B)
+        values = to_host(xp.flip(xp.linalg.eigvalsh(B.T @ moved)))[:count].clip(min=0.0)
+        B = orthonormal(moved)
     long = reader.frame.values if reader.wide else reader.inner
     found = reader.stage(_directions(B[:, :0], B, False, False), place.zeros(long, 0))
     W, singular, right = _thin_svd(found.P)
@@ -212,7 +213,8 @@ def _by_iteration(reader: Tall | Wide, options: PcaOptions) -> _Modes:
     inner = np.flatnonzero(reader.frame.inner)
     energy = float(found.energies[inner, 0].sum())
     reader.log.method = "subspace iteration"
-    reader.log.accuracy = float(np.max(np.abs(values - before) / np.maximum(values, 1e-300))) / 2
+    known = to_host(singular[:count])
+    reader.log.accuracy = float(np.max(np.abs(known - np.sqrt(values)) / np.maximum(known, 1e-300)))
     modes = W[:, :count].T if reader.wide else (B @ turn).T
     return _Modes(modes, singular[:count], latents, energy, found.energies)
 

@@ -23,7 +23,16 @@ from pcarann.uncertainty.conformal import Method
 from pcarann.uncertainty.novelty import Novelty
 from pcarann.validation import check_pair_lengths, required
 
-__all__ = ["Opened", "lazy_band", "lazy_novelty", "lazy_prediction", "lazy_score", "opened_inputs", "opened_outputs"]
+__all__ = [
+    "Opened",
+    "fields_of",
+    "lazy_band",
+    "lazy_novelty",
+    "lazy_prediction",
+    "lazy_score",
+    "opened_inputs",
+    "opened_outputs",
+]
 
 Opened = tuple[Any, Callable[[Any], Any]]
 """A Dask array (samples, *grid), and what turns predicted arrays into what the user holds"""
@@ -155,6 +164,15 @@ def _band_block(block: Any, model: Any, alpha: float, method: Method) -> Any:
     _, spread = spread_of(model, block)
     found = band(fitted.calibration, spread, alpha, method)
     return _handed(fitted, [found.mean, found.std, found.lower, found.upper])
+
+
+def fields_of(model: Any, X: Any, how: dict[str, Any]) -> dict[str, Any]:
+    """Predicted fields of a block by name: mean, with `std`, or with `alpha` and `method` of intervals, if asked."""
+    if "alpha" in how:
+        found = _band_block(X, model, how["alpha"], how.get("method", "sample"))
+        return {name: found[:, i] for i, name in enumerate(("mean", "std", "lower", "upper"))}
+    found = _std_block(X, model) if how.get("std") else _mean_block(X, model)
+    return {name: found[:, i] for i, name in enumerate(("mean", "std")[: found.shape[1]])}
 
 
 def _handed(fitted: Any, parts: list[Array]) -> Any:

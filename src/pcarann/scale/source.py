@@ -69,9 +69,8 @@ class Lazy(Source):
             return self, Smoothing()
         some = spread_rows(self)
         smoothing = Smoothing.of(self.rows(some), self.grid, width)
-        matrix = (
-            self.matrix.rechunk({1: -1}, method="tasks").astype(np.float64).map_blocks(_smoothed, smoothing, self.grid)
-        )
+        matrix = self.matrix.rechunk({1: -1}, method="tasks").astype(np.float64)
+        matrix = matrix.map_blocks(_smoothed, smoothing, self.grid, dtype=np.float64, meta=np.empty((0, 0)))
         return replace(self, matrix=matrix), smoothing
 
     def looked_at(self, order: Order, weights: Array | None, channels: int) -> Lazy:
