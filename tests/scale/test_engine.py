@@ -16,6 +16,14 @@ from pcarann.scale.engine import Budget, LostCluster, computed, over_blocks
 A, U = fields(420)
 
 
+@pytest.fixture(scope="module")
+def cluster():
+    """Two worker processes, which are started again when they die."""
+    options = dict(n_workers=2, threads_per_worker=1, memory_limit="600MB", dashboard_address=":0")
+    with LocalCluster(**options, silence_logs=50) as found:
+        yield found
+
+
 def test_the_budget_is_what_was_stated_and_shared_by_threads():
     with limited("3GB"), dask.config.set(num_workers=3):
         assert (Budget.now().memory, Budget.now().each) == (3_000_000_000, 1_000_000_000)
