@@ -142,7 +142,7 @@ def _grouped(sizes: Sequence[int], wanted: int, most: int) -> tuple[list[slice],
     """Chunks of these sizes in blocks of about so many, and whether one of them had to be split.
 
     >>> _grouped((3, 3, 3, 9), 6, 8)
-    ([slice(0, 6, None), slice(6, 9, None), slice(9, 14, None), slice(14, 18, None)], True)
+    ([slice(0, 6, None), slice(6, 9, None), slice(9, 13, None), slice(13, 18, None)], True)
     """
     parts: list[slice] = []
     start = end = 0
