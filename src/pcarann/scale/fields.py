@@ -80,6 +80,8 @@ def matrix_of(array: Any) -> Any:
     """(samples, *grid) as (samples, values)."""
     if array.ndim == 1:
         return array[:, None]
+    while array.ndim > 2 and array.shape[1] == 1:
+        array = array[:, 0]
     if array.ndim == 2:
         return array
     # Dask's own reshape would cut samples into pieces, or join blocks along space.
