@@ -23,6 +23,7 @@ NAV: dict[str, dict[str, str]] = {
         "cpp.md": "C++",
         "performance.md": "Performance",
         "export.md": "Models for other programs",
+        "scale.md": "Larger than memory",
         "migrating.md": "Coming from other libraries",
         "faq.md": "Questions",
     },

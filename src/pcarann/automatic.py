@@ -13,6 +13,7 @@ from pcarann.containers.packing import packed
 from pcarann.contest import Contest
 from pcarann.mesh.mesh import Mesh
 from pcarann.operator import PCARaNN
+from pcarann.scale.kinds import refuse_lazy
 from pcarann.settings import settled_fields
 from pcarann.staged import Staged
 from pcarann.symmetry.generators import Symmetry
@@ -40,6 +41,7 @@ def auto(
     on a `mesh` are seen there, and weighed by its quadrature.
     """
     check_number(budget, "budget", above=0.0)
+    refuse_lazy("auto", X, y)
     check_kind(symmetry, "symmetry", Symmetry)
     begun = time.perf_counter()
     seed = check_seed(random_state)

@@ -10,18 +10,19 @@ alone; they stay when the scales are chosen, and the readouts are then fitted to
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pcarann.backend.arrays import Array, place_of, taken
+from pcarann.backend.arrays import Array, Place, place_of, taken
 from pcarann.backend.concurrency import single_threaded
 from pcarann.backend.progress import Clock, Tick
+from pcarann.containers.packing import Packing, packed
 from pcarann.ensemble.maps import KernelMap, RandomMap
 from pcarann.ensemble.mean_and_spread import Ensemble
 from pcarann.ensemble.members import fit_members, resolve_ridge
-from pcarann.features.column_units import column_weights
+from pcarann.features.column_units import column_weights, hint_at_strangers
 from pcarann.features.kernel import choose_length
 from pcarann.features.random_layers import HiddenLayers, anchor_features
 from pcarann.features.refine import Refinement, refine_scales
@@ -34,6 +35,7 @@ from pcarann.latent.crossfit import LeftOut, folds_of, left_out
 from pcarann.latent.pca import PCA, Centred
 from pcarann.latent.rows import Order, TrainingRows
 from pcarann.latent.smoothing import Smoothing
+from pcarann.latent.source import Measured, PcaOptions, Source
 from pcarann.latent.units import Units
 from pcarann.latent.weighting import Weighting
 from pcarann.readout.direct import ReadoutReport
@@ -41,11 +43,12 @@ from pcarann.settings import Settings
 from pcarann.symmetry.copies import Copies
 from pcarann.symmetry.group import Group
 from pcarann.uncertainty.fit_report import FitReport
+from pcarann.uncertainty.novelty import Sight
 from pcarann.uncertainty.survey import survey
-from pcarann.uncertainty.view import view_of
-from pcarann.validation import check_fields, check_pair_lengths, check_weights, required, warn_user
+from pcarann.uncertainty.view import View, constant_channels, view_of
+from pcarann.validation import check_fields, check_pair_lengths, check_weights, column_names, required, warn_user
 
-__all__ = ["Grids", "Samples", "checked_pairs", "train"]
+__all__ = ["Grids", "Samples", "checked_pairs", "order_of", "plain_samples", "train"]
 
 _REFINED_ROWS = 6000  # in the validation loss, copies included
 _FEWEST_TO_REFINE = 5
@@ -74,9 +77,9 @@ def checked_pairs(X: Any, y: Any, device: str | None, least: int) -> tuple[Array
 class Samples:
     """The fields that a fit is given, checked, in units in which they can be squared, inputs smoothed."""
 
-    inputs: Array
+    inputs: Array | Source
     """(samples, values)"""
-    outputs: Array
+    outputs: Array | Source
     grids: tuple[tuple[int, ...], tuple[int, ...]]
     units: Units
     smoothing: Smoothing
@@ -88,6 +91,11 @@ class Samples:
     """Columns that novelty looks at one by one; None for all"""
     parts: Mapping[str, slice] | None = None
     """Values of each output by name, where there are several"""
+
+    @property
+    def place(self) -> Place:
+        """Where they are computed with"""
+        return self.inputs.place if isinstance(self.inputs, Source) else place_of(self.inputs)
 
 
 @dataclass(frozen=True)
@@ -102,11 +110,31 @@ class _Encoded:
     watched: list[Watched]
     own_units: bool
     """Whether the columns of the inputs were given units of their own"""
+    measured: list[Measured | None]
+    """What is kept of inputs and outputs, where they are not in memory"""
+
+
+def plain_samples(
+    X: Any, y: Any, settings: Settings, together: int, device: str | None
+) -> tuple[Settings, Samples, Packing | None]:
+    """Settings and samples of a fit to what is in memory, and what to remember of what they were made of."""
+    pair = packed(X, y, mesh=settings.fields.mesh, device=device, seed=settings.seed)
+    settings = settings.with_packed(pair)
+    inputs, outputs, grids, units = checked_pairs(pair.X, pair.y, device, least=2)
+    if inputs.shape[0] % together:
+        raise ValueError(f"together={together} must divide the number of samples, found {inputs.shape[0]}.")
+    smoothing = Smoothing.of(inputs, grids[0], settings.fields.smoothing)
+    inputs = smoothing(inputs, grids[0])
+    if pair.packing is None and len(grids[0]) == 1:
+        hint_at_strangers(inputs)
+    names = pair.names or column_names(X, grids[0])
+    samples = Samples(inputs, outputs, grids, units, smoothing, names, together, pair.numbers, pair.parts)
+    return settings, samples, pair.packing
 
 
 def train(settings: Settings, samples: Samples, tick: Tick) -> Fitted:
     """The whole method, stage by stage."""
-    clock = Clock(place_of(samples.inputs))
+    clock = Clock(samples.place)
     group = settings.symmetry.bind(*samples.grids) if settings.symmetry else None
     encoded = _encode(settings, samples, group, tick, clock)
     rows = encoded.rows
@@ -129,11 +157,13 @@ def train(settings: Settings, samples: Samples, tick: Tick) -> Fitted:
         tick=tick,
     )
     clock.lap("members")
-    report = _report(members[0].report, residuals, samples, rows, encoded.pcas[1])
+    report = _report(members[0].report, residuals, samples, encoded)
     folds = _left_out_folds(encoded)
     pca = encoded.pcas[0]
-    view = view_of(pca, encoded.channels, folds, samples.names, samples.inputs, samples.numbers)
-    novelty_test, edge = survey(view, pca, rows, samples.inputs, folds)
+    measured = encoded.measured[0]
+    constant = constant_channels(samples.inputs, pca.grid) if measured is None else measured.constant
+    view = view_of(pca, encoded.channels, folds, samples.names, constant, samples.numbers)
+    novelty_test, edge = survey(view, pca, rows, _look(view, encoded, samples), folds)
     clock.lap("novelty")
     averaged = group.subset(settings.symmetry.n_predict, settings.seed) if group and settings.symmetry else (0,)
     return Fitted(
@@ -162,12 +192,12 @@ def train(settings: Settings, samples: Samples, tick: Tick) -> Fitted:
 
 def _encode(settings: Settings, samples: Samples, group: Group | None, tick: Tick, clock: Clock) -> _Encoded:
     """Fit the PCAs of both sides, to the inner samples where scales are refined, and encode all samples."""
-    place, grids = place_of(samples.inputs), samples.grids
-    order = _order(settings, samples)
+    place, grids = samples.place, samples.grids
+    order = order_of(settings, int(samples.inputs.shape[0]), samples.together)
     given = settings.fields.quadrature
     weights = [check_weights(given[i], f"fields.quadrature[{i}]", grids[i], place) for i in (0, 1)]
     own_units = False
-    if weights[0] is None:
+    if weights[0] is None and not isinstance(samples.inputs, Source):
         weights[0] = column_weights(samples.inputs, samples.outputs, grids[0])
         own_units = weights[0] is not None
         clock.lap("units")
@@ -177,10 +207,17 @@ def _encode(settings: Settings, samples: Samples, group: Group | None, tick: Tic
     few_unseen = order.together > 1 or len(order.samples) - order.inner < _FEW_UNSEEN
     complaints: list[str] = []
     watched: list[Watched] = []
+    measured: list[Measured | None] = [None, None]
 
     def fit_side(side: int) -> tuple[PCA, Array]:
         name, fields = (("inputs", samples.inputs), ("outputs", samples.outputs))[side]
         tick(f"PCA of the {name}", side, 2)
+        watch = (lambda *seen: watched.append(seen)) if side == 0 and few_unseen else None
+        if isinstance(fields, Source):
+            asked = (settings.components[side], grids[side], weights[side], 1 if side else channels)
+            pca, latents, measured[side] = fields.encoded(order, PcaOptions(*asked, complaints.append, watch))
+            clock.lap(f"{name}_pca")
+            return pca, latents
         fit = partial(
             fit_channels,
             1 if side else channels,
@@ -189,7 +226,7 @@ def _encode(settings: Settings, samples: Samples, group: Group | None, tick: Tic
             weights=weights[side],
             name=name,
             complain=complaints.append,
-            **({"watch": lambda *seen: watched.append(seen)} if side == 0 and few_unseen else {}),
+            **({} if watch is None else {"watch": watch}),
         )
         found = copies[side].fit_pca(fields, order.parts, fit)
         clock.lap(f"{name}_pca")
@@ -198,20 +235,20 @@ def _encode(settings: Settings, samples: Samples, group: Group | None, tick: Tic
     (input_pca, x), (output_pca, y) = fit_side(0), fit_side(1)
     for complaint in complaints:
         warn_user(complaint)
-    return _Encoded((input_pca, output_pca), TrainingRows(x, y, order), copies[0], channels, watched, own_units)
+    rows = TrainingRows(x, y, order)
+    return _Encoded((input_pca, output_pca), rows, copies[0], channels, watched, own_units, measured)
 
 
-def _order(settings: Settings, samples: Samples) -> Order:
+def order_of(settings: Settings, count: int, together: int) -> Order:
     """Inner samples first where the scales are refined: asked for, meaningful, and with samples enough."""
-    count = int(samples.inputs.shape[0])
     if settings.refines and count >= _FEWEST_TO_REFINE:
-        return Order.split(count, settings.seed, samples.together)
+        return Order.split(count, settings.seed, together)
     if settings.refines:
         warn_user(
             f"{count} samples are too few to refine the scales ({_FEWEST_TO_REFINE} are needed): "
             "using the energy-matched scales."
         )
-    return Order.whole(count, samples.together)
+    return Order.whole(count, together)
 
 
 def _channel_count(grid: tuple[int, ...], smoothing: float) -> int:
@@ -283,12 +320,31 @@ def _left_out_folds(encoded: _Encoded) -> list[list[LeftOut]]:
     return folds
 
 
+def _look(view: View, encoded: _Encoded, samples: Samples) -> Callable[[slice], Sight]:
+    """What is seen of a part of the training inputs."""
+    pca, rows, measured = encoded.pcas[0], encoded.rows, encoded.measured[0]
+
+    def look(part: slice) -> Sight:
+        x = rows.x[part, :]
+        if measured is None:
+            return view.sight(pca, rows.order.inner, taken(samples.inputs, rows.order.samples[part]), x)
+        columns = measured.firsts[part, :][:, list(view.constant)]
+        return view.of_energies(pca, rows.order.inner, measured.energies[part, :], columns, x)
+
+    return look
+
+
 def _report(
-    readout: ReadoutReport, residuals: dict[int, Array], samples: Samples, rows: TrainingRows, pca: PCA
+    readout: ReadoutReport, residuals: dict[int, Array], samples: Samples, encoded: _Encoded
 ) -> FitReport | None:
     if not residuals:
         return None
-    judged = sorted(residuals)
+    rows, pca, measured, judged = encoded.rows, encoded.pcas[1], encoded.measured[1], sorted(residuals)
     missed = place_of(rows.y).xp.stack([residuals[row] for row in judged])
-    truth = taken(samples.outputs, [rows.order.samples[row] for row in judged])
-    return FitReport.of(missed, truth, taken(rows.y, judged), pca, readout, samples.parts)
+    y = taken(rows.y, judged)
+    if measured is None:
+        truth = taken(samples.outputs, [rows.order.samples[row] for row in judged])
+        return FitReport.of(missed, truth, y, pca, readout, samples.parts)
+    energies, sizes = taken(measured.energies, judged)[:, 0], taken(measured.sizes[:, None], judged)[:, 0]
+    outside = place_of(y).xp.clip(energies - place_of(y).xp.sum(y**2, axis=1), min=0.0)
+    return FitReport.of_sizes(missed, outside, sizes, y, readout)

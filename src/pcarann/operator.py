@@ -23,11 +23,13 @@ from pcarann.containers.elsewhere import AtPoints, OfParts
 from pcarann.containers.packing import packed
 from pcarann.containers.scaling import OutputCode
 from pcarann.derivatives.latent_model import linearized_at
-from pcarann.features.column_units import hint_at_strangers
 from pcarann.fitted import Fitted, Look
-from pcarann.fitting import Samples, checked_pairs, train
-from pcarann.latent.smoothing import Smoothing
+from pcarann.fitting import plain_samples, train
 from pcarann.options import Adapt, Fields, Kernel
+from pcarann.scale.calibration import streamed
+from pcarann.scale.kinds import is_lazy
+from pcarann.scale.predictions import lazy_novelty
+from pcarann.scale.samples import lazy_samples, scale_report
 from pcarann.settings import Settings, packed_options, settled_fields
 from pcarann.storage.document import described
 from pcarann.storage.formats import Document, Tensors
@@ -37,11 +39,12 @@ from pcarann.uncertainty.bands import Block
 from pcarann.uncertainty.conformal import PartsCalibration
 from pcarann.uncertainty.novelty import LEVEL, Novelty
 from pcarann.uncertainty.watching import Looked
-from pcarann.validation import check_count, check_number, check_pair_lengths, check_seed, column_names, warn_user
+from pcarann.validation import check_count, check_number, check_pair_lengths, check_seed, warn_user
 
 if TYPE_CHECKING:
     from pcarann.recipe.report import AutoReport
     from pcarann.recipe.verdict import AutoVerdict
+    from pcarann.scale.report import ScaleReport
 
 __all__ = ["PCARaNN"]
 
@@ -112,6 +115,8 @@ class PCARaNN(FittedAttributes, Surrogate):
 
     auto_report_: AutoReport | AutoVerdict
     """What `auto` tried and chose"""
+    scale_report_: ScaleReport | None
+    """What a fit to lazy arrays did; None of one in memory"""
 
     def __init__(
         self,
@@ -152,21 +157,14 @@ class PCARaNN(FittedAttributes, Surrogate):
         together wherever samples are held out.
         """
         with writing(self):
-            settings, together = Settings.of(self), check_count(together, "together")
-            pair = packed(X, y, mesh=settings.fields.mesh, device=self.device, seed=settings.seed)
-            settings = settings.with_packed(pair)
-            inputs, outputs, grids, units = checked_pairs(pair.X, pair.y, self.device, least=2)
-            if inputs.shape[0] % together:
-                raise ValueError(f"together={together} must divide the number of samples, found {inputs.shape[0]}.")
-            smoothing = Smoothing.of(inputs, grids[0], settings.fields.smoothing)
-            inputs = smoothing(inputs, grids[0])
-            if pair.packing is None and len(grids[0]) == 1:
-                hint_at_strangers(inputs)
-            names = pair.names or column_names(X, grids[0])
-            samples = Samples(inputs, outputs, grids, units, smoothing, names, together, pair.numbers, pair.parts)
+            prepared = (lazy_samples if is_lazy(X, y) else plain_samples)(
+                X, y, Settings.of(self), check_count(together, "together"), self.device
+            )
+            settings, samples, packing = prepared
             with progress(self.verbose) as tick:
-                self._fitted = fitted = replace(train(settings, samples, tick), packing=pair.packing)
+                self._fitted = fitted = replace(train(settings, samples, tick), packing=packing)
             self.__dict__.pop("auto_report_", None)
+            self.scale_report_ = scale_report(samples) if is_lazy(X, y) else None
         if fitted.report is not None and fitted.report.useless and fitted.samples >= _FEWEST_TO_CHOOSE:
             warn_user(str(fitted.report))
         elif fitted.report is not None and (poor := fitted.report.poor):
@@ -226,6 +224,9 @@ class PCARaNN(FittedAttributes, Surrogate):
         with writing(self):
             if not hasattr(self, "_fitted"):
                 return self.fit(X, y)
+            if is_lazy(X, y):
+                self._fitted = streamed(self, "partial_fit", X, y)
+                return self
             fitted = self._fitted
             settings = Settings.of(self, seed=fitted.feature_map.random_seed)
             look, outputs = self._new_pairs(X, y, fitted)
@@ -278,6 +279,8 @@ class PCARaNN(FittedAttributes, Surrogate):
     def novelty(self, X: Array) -> Novelty:
         """How far inputs lie from the training data: for each a p-value, small where it is new, and the reason."""
         fitted = self._require_fitted()
+        if is_lazy(X):
+            return lazy_novelty(self, X)
         place = place_of(X if fitted.packing is None else fitted.packing.inputs.opened(X, "X").first)
         X = self._opened(X, fitted)[0]
         found: Novelty | None = fitted.novelty(fitted.look(fitted.checked(X)))

@@ -80,11 +80,13 @@ class Settings:
                     )
             if self.fields.smoothing:
                 raise ValueError("fields.smoothing belongs to one input field, but X has several parts.")
-        given = self.fields.quadrature
-        quadrature = tuple(
-            mine if mine is not None else found for mine, found in zip(given, pair.quadrature, strict=True)
-        )
-        return replace(self, fields=replace(self.fields, quadrature=quadrature))
+        return self.weighted(pair.quadrature)
+
+    def weighted(self, quadrature: tuple[Any, Any]) -> Settings:
+        """The settings with these weights of values where none were given."""
+        pairs = zip(self.fields.quadrature, quadrature, strict=True)
+        found = tuple(mine if mine is not None else weights for mine, weights in pairs)
+        return replace(self, fields=replace(self.fields, quadrature=found))
 
     @property
     def refines(self) -> bool:

@@ -24,6 +24,7 @@ from pcarann.containers.packing import packed
 from pcarann.mesh.mesh import Mesh
 from pcarann.operator import PCARaNN
 from pcarann.options import Grid
+from pcarann.scale.kinds import refuse_lazy
 from pcarann.spatial.chain import relative_error
 from pcarann.spatial.channels import Channels
 from pcarann.spatial.ends import ends_of
@@ -143,6 +144,7 @@ class Staged(Surrogate):
         """
         with writing(self):
             began = perf_counter()
+            refuse_lazy("Staged.fit", X, y)
             mesh = self.grid if isinstance(self.grid, Mesh) else None
             pair = packed(X, y, in_space=True, mesh=mesh, device=self.device)
             place = place_of(pair.X, self.device).computing

@@ -13,21 +13,24 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 
-from pcarann.backend.arrays import Array, Place, place_of
+from pcarann.backend.arrays import Array, place_of
 from pcarann.backend.locking import writing
-from pcarann.containers.packing import Packing
 from pcarann.containers.portraits import Portrait
+from pcarann.containers.state import State
 from pcarann.derivatives.differentiable import Differentiable
 from pcarann.ensemble.prepared import Prepared
 from pcarann.mesh.mesh import Mesh
 from pcarann.metrics import variance_weighted_r2
 from pcarann.options import whole_options
 from pcarann.quantity.quantity import Quantity
+from pcarann.scale.calibration import lazy_calibration
+from pcarann.scale.kinds import is_lazy
+from pcarann.scale.predictions import lazy_band, lazy_prediction, lazy_score
 from pcarann.storage.container import write
 from pcarann.uncertainty.bands import Band, Block, Spread, band, gathered
 from pcarann.uncertainty.conformal import Calibration, Method, PartsCalibration, check_level
@@ -35,49 +38,7 @@ from pcarann.uncertainty.monitor import History
 from pcarann.uncertainty.watching import Looked, Watched, judged
 from pcarann.validation import check_fields, check_memory, check_pair_lengths, required
 
-__all__ = ["State", "Surrogate", "checked_outputs"]
-
-
-class State(Protocol):
-    """One state of a surrogate, as calibration and intervals need it."""
-
-    @property
-    def place(self) -> Place:
-        """Where its arrays are"""
-
-    @property
-    def output_grid(self) -> tuple[int, ...]:
-        """Shape of one predicted field"""
-
-    @property
-    def output_size(self) -> float:
-        """Root mean square of the output values of the training set"""
-
-    @property
-    def state(self) -> int:
-        """Counts the changes of the readouts"""
-
-    @property
-    def calibration(self) -> Calibration | None:
-        """The last one"""
-
-    @property
-    def stale(self) -> bool:
-        """Whether the surrogate was changed after it"""
-
-    @property
-    def history(self) -> History | None:
-        """What was observed since then"""
-
-    @property
-    def packing(self) -> Packing | None:
-        """What inputs and outputs are made of, where they are more than plain arrays"""
-
-    def outputs(self, fields: Array) -> Array:
-        """(samples, values) outputs as they were handed in, to the units inside."""
-
-    def handed(self, fields: Array) -> Array:
-        """(samples, values) outputs in the units inside, to those that are handed out."""
+__all__ = ["Surrogate", "checked_outputs"]
 
 
 class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -100,9 +61,11 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
         """Predict output fields, the mean over the members; with their standard deviation if asked.
 
         Outside the training data the deviation counts what the prediction may be wrong by
-        (`pcarann.uncertainty.extrapolation`).
+        (`pcarann.uncertainty.extrapolation`). For lazy inputs predictions are lazy.
         """
         fitted = self._require_fitted()
+        if is_lazy(X):
+            return lazy_prediction(self, X, return_std)
         plain, handed = self._opened(X, fitted)
         found = self._predicted(plain, fitted, return_std)
         return tuple(handed(part) for part in found) if return_std else handed(found)
@@ -140,6 +103,8 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
     def score(self, X: Array, y: Array, sample_weight: Array | None = None) -> float:
         """R² of the prediction, all output values weighted by their variance."""
         fitted = self._require_fitted()
+        if is_lazy(X, y):
+            return lazy_score(self, X, y, sample_weight)
         _refuse_unaligned(X, y, fitted)
         truth = fitted.handed(checked_outputs(y, fitted))
         found = self._predicted(self._opened(X, fitted)[0], fitted, False)
@@ -150,14 +115,18 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
         """Calibrate intervals on samples that were used for nothing else; any level can be asked for afterwards."""
         with writing(self):
             fitted = self._require_fitted()
-            _refuse_unaligned(X, y, fitted)
-            looked, truth = self._looked(self._opened(X, fitted)[0], fitted), checked_outputs(y, fitted)
-            found = judged(looked, truth, fitted.output_size)
-            sizes, pair = () if fitted.packing is None else fitted.packing.output_sizes, (found.scores, found.floor)
-            calibration = PartsCalibration.of_parts(*pair, sizes) if len(sizes) > 1 else Calibration.of(*pair)
-            history = History.calibrated(found.errors)
-            self._publish(calibration=calibration, calibrated=fitted.state, history=history)
+            found = lazy_calibration(self, X, y) if is_lazy(X, y) else self._calibration(X, y, fitted)
+            self._publish(calibration=found[0], calibrated=fitted.state, history=History.calibrated(found[1]))
         return self
+
+    def _calibration(self, X: Array, y: Array, fitted: Any) -> tuple[Calibration, Any]:
+        """The calibration on these samples, and the relative error of each."""
+        _refuse_unaligned(X, y, fitted)
+        looked, truth = self._looked(self._opened(X, fitted)[0], fitted), checked_outputs(y, fitted)
+        found = judged(looked, truth, fitted.output_size)
+        sizes, pair = () if fitted.packing is None else fitted.packing.output_sizes, (found.scores, found.floor)
+        calibration = PartsCalibration.of_parts(*pair, sizes) if len(sizes) > 1 else Calibration.of(*pair)
+        return calibration, found.errors
 
     def predict_interval(self, X: Any, alpha: float = 0.05, method: Method = "sample") -> Any:
         """Predict fields with intervals of level 1 − alpha.
@@ -166,6 +135,9 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
         """
         fitted = self._require_fitted()
         check_level(alpha, method)
+        if is_lazy(X):
+            self._require_calibrated(fitted)
+            return lazy_band(self, X, alpha, method)
         if fitted.packing is None:
             return self._interval(X, fitted, alpha, method)
         plain, like = fitted.packing.opened(X, fitted.place)
@@ -302,7 +274,7 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
         _refuse_unaligned(X, y, fitted)
         return fitted, self._looked(self._opened(X, fitted)[0], fitted), checked_outputs(y, fitted)
 
-    def _interval(self, X: Array, fitted: State, alpha: float, method: Method) -> Band:
+    def _require_calibrated(self, fitted: State) -> Calibration:
         if fitted.calibration is None:
             name = type(self).__name__
             raise NotFittedError(f"This {name} has no calibration: call calibrate(X, y) before predict_interval.")
@@ -311,7 +283,11 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
                 "The calibration is stale, since the model was changed after it without being scored: call "
                 "calibrate(X, y) again."
             )
-        found = band(fitted.calibration, self._spread(X, fitted), alpha, method)
+        return fitted.calibration
+
+    def _interval(self, X: Array, fitted: State, alpha: float, method: Method) -> Band:
+        calibration = self._require_calibrated(fitted)
+        found = band(calibration, self._spread(X, fitted), alpha, method)
         return Band(*(_handed(X, fitted, part) for part in (found.mean, found.std, found.lower, found.upper)))
 
     def _prepare(self, memory: int, single: bool) -> None:

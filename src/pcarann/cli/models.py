@@ -27,6 +27,7 @@ from pcarann.cli.options import (
     packing_facts,
 )
 from pcarann.cli.output import busy, say, show
+from pcarann.cli.scale import scale_options
 from pcarann.cli.stages import stage_facts, stage_options, staged_or_none
 from pcarann.cli.targets import Target, target_option
 
@@ -80,6 +81,7 @@ _SUCCESS = ("Optimization terminated successfully", "The loss is zero at the sta
 )
 @click.option("--seed", "random_state", default=0, show_default=True, help="Seed of the random layers.")
 @limit_option
+@scale_options
 @device_option
 @json_option
 def fit(data: Source, target: Target, march: bool, auto: bool, as_json: bool, **parameters: Any) -> None:

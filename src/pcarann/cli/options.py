@@ -132,6 +132,8 @@ class Source:
     samples: slice | None
     stride: int | tuple[int, ...] | None
     fill: bool = False
+    chunks: Any = None
+    """As `read` takes them: then fields are lazy"""
 
     def fields(self) -> Any:
         """The input fields alone."""
@@ -161,7 +163,8 @@ class Source:
     def _read(self, outputs: str | dict[str, str] | None) -> tuple[Any, Any]:
         from pcarann.problems.readers import read
 
-        rows: dict[str, Any] = {"samples": self.samples, "stride": self.stride, "fill": self.fill}
+        rows: dict[str, Any] = {"samples": self.samples, "stride": self.stride}
+        rows |= {"fill": self.fill, "chunks": self.chunks}
         return read(self.path, self.inputs, outputs, **rows, **_limit())
 
 

@@ -5,8 +5,10 @@ Where several outputs have names, a prediction and its errors have them too: arr
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ from pcarann.cli.options import (
 )
 from pcarann.cli.output import busy, show
 from pcarann.cli.pictures import draw_samples, picture_targets
+from pcarann.cli.scale import scale_options
 from pcarann.cli.targets import Target, target_option
 from pcarann.files import atomic_writer
 
@@ -43,12 +46,13 @@ _MESHES = (".vtu", ".xdmf")
 @target_option(
     required=True,
     about=".npz, or .npy for the mean alone, or .vtu or .xdmf of data on a mesh. An existing file is replaced only if "
-    "it is a prediction.",
+    "it is a prediction. A .zarr store is written by blocks, and gone on with where it was broken off.",
 )
 @click.option("--steps", type=int, help="Of a model that marches: snapshots to predict.  [default: as in its fit]")
 @click.option("--std", is_flag=True, help="Also write the standard deviation of the members.")
 @click.option("--alpha", type=float, default=None, callback=level, help="Also write intervals of level 1 − alpha.")
 @method_option
+@scale_options
 @device_option
 @json_option
 def predict(
@@ -62,6 +66,9 @@ def predict(
 ) -> None:
     """Predict the output fields of the inputs in DATA."""
     ending = target.path.suffix
+    if ending == ".zarr":
+        _predict_store(model, data, target, {"std": std, "alpha": alpha, "method": method}, others)
+        return
     if ending not in (".npz", ".npy", *_MESHES) or (ending == ".npy" and (std or alpha is not None)):
         raise click.UsageError("-o must end in .npz, .vtu or .xdmf, or in .npy where the mean alone is written.")
     sources = [model, *data.files()]
@@ -87,6 +94,25 @@ def predict(
     files = write_prediction(target.path, fields, mesh, check=check)
     facts = {"samples": count(a), "arrays": sorted(_flat(fields)), "seconds": seconds}
     facts["file" if len(files) == 1 else "files"] = _told(files)
+    show(facts, others["as_json"], "Predicted")
+
+
+def _predict_store(model: Path, data: Source, target: Target, how: dict[str, Any], others: dict[str, Any]) -> None:
+    """Predict by blocks into a zarr store."""
+    from pcarann.scale.writing import write_predictions
+
+    fitted = load_surrogate(model, others["device"])
+    if others["steps"] is not None:
+        raise click.UsageError("--steps does not go with a .zarr store: a flow is predicted in memory.")
+    asked = {name: value for name, value in how.items() if value is not None and value is not False}
+    asked = asked if "alpha" in asked else {name: asked[name] for name in asked if name == "std"}
+    a = (data if data.chunks is not None else replace(data, chunks="auto")).fields()
+    start = time.perf_counter()
+    read = f"{data.path.resolve()} {data.inputs} {data.samples} {data.stride}"
+    made_of = f"{hashlib.sha256(model.read_bytes()).hexdigest()} {read} {sorted(asked.items())}"
+    with busy(f"Predicting {count(a)} samples"):
+        found = write_predictions(fitted, a, target.path, made_of, how=asked)
+    facts = {"samples": count(a), **found, "seconds": time.perf_counter() - start, "file": str(target.path)}
     show(facts, others["as_json"], "Predicted")
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from pcarann.backend.arrays import Array, place_of, to_host
 from pcarann.latent.pca import PCA, fit_pca
 
-__all__ = ["channel_of", "channel_sizes", "fit_channels", "is_constant", "latent_parts"]
+__all__ = ["channel_of", "channel_sizes", "fit_channels", "is_constant", "joined_pcas", "latent_parts"]
 
 
 def fit_channels(
@@ -48,10 +48,17 @@ def fit_channels(
         pca, codes = fit_pca(fields[:, part], n_components, grid=(size,), weights=mine, **options | said)
         pcas.append(pca)
         latents.append(codes)
-    modes = place.zeros(sum(pca.n_components for pca in pcas), int(fields.shape[1]))
-    for pca, rows, part in zip(pcas, latent_parts([pca.n_components for pca in pcas]), parts, strict=True):
+    return joined_pcas(pcas, grid, weights), xp.concat(latents, axis=1)
+
+
+def joined_pcas(pcas: Sequence[PCA], grid: tuple[int, ...], weights: Array | None) -> PCA:
+    """The PCA of fields whose channels have these, one after another."""
+    place = place_of(pcas[0].mean)
+    xp, sizes = place.xp, [int(pca.mean.shape[0]) for pca in pcas]
+    modes = place.zeros(sum(pca.n_components for pca in pcas), sum(sizes))
+    for pca, rows, part in zip(pcas, latent_parts([p.n_components for p in pcas]), latent_parts(sizes), strict=True):
         modes[rows, part] = pca.modes
-    whole = PCA(
+    return PCA(
         mean=xp.concat([pca.mean for pca in pcas]),
         modes=modes,
         singular_values=xp.concat([pca.singular_values for pca in pcas]),
@@ -59,7 +66,6 @@ def fit_channels(
         grid=grid,
         weights=weights,
     )
-    return whole, xp.concat(latents, axis=1)
 
 
 def is_constant(fields: Array) -> bool:

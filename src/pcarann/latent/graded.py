@@ -25,7 +25,7 @@ from pcarann.backend.arrays import Array, place_of, to_host
 from pcarann.backend.linalg import inverse_root, orthonormal
 from pcarann.backend.random import uniform
 
-__all__ = ["graded_modes"]
+__all__ = ["graded_modes", "rank_above_rounding"]
 
 _EPS = 2.0**-52
 # A stage keeps the modes above this share of its first: rounding has turned them by less than √eps.
@@ -43,7 +43,7 @@ def graded_modes(remainder: Array, start: Array, bound: float, *, given: Array) 
     """
     basis, singular = _staged_modes(remainder, start)
     missed = float(place_of(remainder).xp.linalg.vector_norm(remainder))
-    rank = _rank(to_host(singular), missed, given.shape, _sizes(given), bound)
+    rank = rank_above_rounding(to_host(singular), missed, given.shape, _sizes(given), bound)
     return basis[:, :rank].T, singular[:rank]
 
 
@@ -105,7 +105,9 @@ def _orthonormal_to(found: Array, matrix: Array) -> Array:
     return basis
 
 
-def _rank(singular: Any, remainder: float, shape: tuple[int, int], size: tuple[float, float], bound: float) -> int:
+def rank_above_rounding(
+    singular: Any, remainder: float, shape: tuple[int, int], size: tuple[float, float], bound: float
+) -> int:
     """Return how many modes stand above rounding: all before the first that does not, and at least one.
 
     Noise of level ρ |aᵢⱼ| has energy (ρ ‖A‖)², of which the share (1 − j/N)(1 − j/values) lies outside j modes.

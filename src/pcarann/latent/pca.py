@@ -25,13 +25,13 @@ from pcarann.backend.linalg import inverse_root, orthonormal
 from pcarann.backend.random import uniform
 from pcarann.latent.graded import graded_modes
 
-__all__ = ["PCA", "Centred", "fit_pca", "mode_signs"]
+__all__ = ["PCA", "Centred", "fit_pca", "leading_eigenvectors", "missed", "mode_signs"]
 
 _EPS = 2.0**-52
 # Rounding of the fields is at most this share of their norm: a singular value above it always counts.
-_RANK_TOLERANCE = 10 * _EPS
+RANK_TOLERANCE = 10 * _EPS
 # Gram eigenvalues below this share of the first have lost half their digits or more.
-_GRAM_TOLERANCE = 1e4 * _EPS
+GRAM_TOLERANCE = 1e4 * _EPS
 # Above this share of the first, a Gram eigenvalue has eleven digits, and so have the latents that are read off it.
 _READ_TOLERANCE = 1e-5
 _CUT = 1 << 14  # values of fields that are encoded or decoded, at a time on a CPU
@@ -104,6 +104,10 @@ class PCA:
 
         The modes are orthonormal, so ‖a − G(F(a))‖² = ‖a − ā‖² − ‖F(a)‖²: no decoding.
         """
+        return missed(self.energies(fields), latents)
+
+    def energies(self, fields: Array) -> Array:
+        """‖a − ā‖² of (samples, values) fields, (samples,)."""
         xp = place_of(fields).xp
         total: Array = 0.0
         for values in self._cuts():
@@ -112,7 +116,7 @@ class PCA:
             if self.weights is not None:
                 squares *= self.weights[values]
             total = total + xp.sum(squares, axis=1)
-        return xp.sqrt(xp.clip(total - xp.sum(latents**2, axis=1), min=0.0))
+        return total
 
     def _cuts(self) -> Iterator[slice]:
         """Values at a time: on a CPU so few that what is made of them stays in the cache."""
@@ -147,12 +151,12 @@ def fit_pca(
     centred = Centred.of(fields, among, root)
     level = float(xp.linalg.vector_norm(centred.mean if root is None else centred.mean * root))
     gram = centred.gram()
-    start, energies, energy = _gram_modes(gram, n_components)
+    start, energies, energy = leading_eigenvectors(gram, n_components)
     watch(centred, gram, start)
-    bound = _RANK_TOLERANCE * math.hypot(level * math.sqrt(centred.shape[0]), math.sqrt(energy))
+    bound = RANK_TOLERANCE * math.hypot(level * math.sqrt(centred.shape[0]), math.sqrt(energy))
     last = float(energies[-1])
     mean = centred.mean
-    if last > _GRAM_TOLERANCE * float(energies[0]) and last > bound**2:
+    if last > GRAM_TOLERANCE * float(energies[0]) and last > bound**2:
         modes, singular, latents = _ritz_modes(centred, gram, start, energies)
     else:
         chosen, latents = fields if among is None else xp.take(fields, among, axis=0), None
@@ -269,7 +273,7 @@ class Centred:
         return block
 
 
-def _gram_modes(gram: Array, n_components: int | float) -> tuple[Array, Array, float]:
+def leading_eigenvectors(gram: Array, n_components: int | float) -> tuple[Array, Array, float]:
     """Return eigenvectors of the smaller Gram matrix for the modes asked for, their energies, and the total energy."""
     xp = place_of(gram).xp
     energies, vectors = xp.linalg.eigh(gram)
@@ -303,6 +307,12 @@ def _ritz_modes(centred: Centred, gram: Array, vectors: Array, energies: Array) 
         projections = xp.concat([projections, centred.times(basis[strong:, :].T)], axis=1)
     left, singular, right = xp.linalg.svd(projections @ to_orthonormal.T, full_matrices=False)
     return (right @ to_orthonormal) @ basis, singular, left * singular
+
+
+def missed(energies: Array, latents: Array) -> Array:
+    """What modes miss of fields, (samples,), of which ‖a − ā‖² and the latents are known."""
+    xp = place_of(latents).xp
+    return xp.sqrt(xp.clip(energies - xp.sum(latents**2, axis=1), min=0.0))
 
 
 def mode_signs(modes: Array) -> Array:

@@ -17,6 +17,8 @@ from pcarann.backend.random import permutation, spread
 __all__ = ["Order", "TrainingRows"]
 
 INNER_SHARE = 0.8
+MOST = 1 << 15
+"""Samples from which scales are chosen: more would tell no more, and features of all of them need not fit in memory"""
 _SPLIT_STREAM = (-3,)
 
 
@@ -75,7 +77,10 @@ class TrainingRows:
 
     @property
     def inner(self) -> tuple[Array, Array]:
-        """Latents of the inner samples, without copies"""
+        """Latents of the inner samples, without copies; of very many some"""
+        if self.order.inner > MOST:
+            rows = spread(self.order.inner, MOST)
+            return taken(self.x, rows), taken(self.y, rows)
         return self.x[: self.order.inner, :], self.y[: self.order.inner, :]
 
     def some_inner(self, most: int) -> tuple[Array, Array]:
@@ -90,6 +95,10 @@ class TrainingRows:
         """Inner samples with copies, so many rows at most, then validation samples as they are; how many are inner."""
         xp = place_of(self.x).xp
         inner = self.order.inner
+        if inner > MOST:
+            held = spread(self.samples - inner, MOST // 4)
+            rows = [*spread(inner, MOST), *(inner + i for i in held)]
+            return taken(self.x, rows), taken(self.y, rows), len(rows) - len(held)
         copies = min(self.copies, max(1, most // inner))
         parts = [slice(g * self.samples, g * self.samples + inner) for g in range(copies)]
         parts.append(slice(inner, self.samples))

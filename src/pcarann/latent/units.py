@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pcarann.backend.arrays import Array, largest
 
-__all__ = ["Units"]
+__all__ = ["Units", "unit_of"]
 
 _SAFE = 2.0**250  # numbers between this and its inverse can be squared and summed
 
@@ -31,7 +31,7 @@ class Units:
         >>> Units.of(np.array([[3.0]]), np.array([[2.0**600]]))
         Units(inputs=1.0, outputs=4.149515568880993e+180)
         """
-        return cls(_unit(largest(inputs)), _unit(largest(outputs)))
+        return cls(unit_of(largest(inputs)), unit_of(largest(outputs)))
 
     def divided(self, inputs: Array, outputs: Array) -> tuple[Array, Array]:
         """Fields as they were handed in, to those inside: the same arrays where the units are 1."""
@@ -41,7 +41,8 @@ class Units:
         )
 
 
-def _unit(size: float) -> float:
+def unit_of(size: float) -> float:
+    """The power of two by which fields of this largest value are divided."""
     if size == 0 or 1 / _SAFE < size < _SAFE:
         return 1.0
     return math.ldexp(1.0, max(-1021, min(1023, math.frexp(size)[1] - 1)))

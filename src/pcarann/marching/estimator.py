@@ -44,6 +44,7 @@ from pcarann.marching.trajectories import Trajectories
 from pcarann.marching.windows import judged_window, later_times, reach_of, reaches
 from pcarann.metrics import variance_weighted_r2
 from pcarann.operator import PCARaNN
+from pcarann.scale.kinds import refuse_lazy
 from pcarann.storage.formats import Document, Tensors
 from pcarann.surrogate import Surrogate, checked_outputs
 from pcarann.uncertainty.bands import Band, Block, Spread
@@ -107,6 +108,7 @@ class Marching(Surrogate):
             model: Any = clone(check_step(self.model)) if self.model is not None else PCARaNN()
             device = getattr(model, "device", None)
             only_arrays(X=X, y=y)
+            refuse_lazy("Marching.fit", X, y)
             whole = Trajectories.of(X, y, controls, step=self.step, first=self.first, device=device)
             if whole.controls is not None and isinstance(model, PCARaNN):
                 reading_channels(model)

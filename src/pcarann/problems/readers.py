@@ -11,6 +11,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -49,6 +50,7 @@ def read(
     stride: int | tuple[int, ...] | None = None,
     fill: bool = False,
     limit: int | str = LIMIT,
+    chunks: Any = None,
 ) -> tuple[Any, Any]:
     """Return (inputs, outputs), each (samples, *grid), from a data file; None leaves that part out.
 
@@ -69,12 +71,20 @@ def read(
     `samples` is a range along the first axis; `stride` keeps every k-th point along all others, or one k for each,
     axes beyond the end of a tuple being kept whole. A chunk that is not there is an error, unless `fill` says that
     fill values were meant. Files that would unpack to more than the `limit`, in bytes or as in "2GB", and to more than
-    a hundred times what they are, are refused.
+    a hundred times what they are, are refused. With `chunks`,
+    samples of a chunk, "auto", or all that Dask takes, arrays of `.zarr`, `.nc`, `.h5`, `.hdf5` and `.npy` files are
+    lazy, and their numbers are not looked at.
     """
     leave = Leave(check_memory(limit), bool(fill))
     path = Path(path)
     wanted = _sources(path, inputs, outputs)
-    found = _fields(wanted, samples, stride, leave)
+    if chunks is None:
+        found = _fields(wanted, samples, stride, leave)
+    else:
+        from pcarann.problems.lazily import lazy_array
+
+        opened = partial(open_arrays, leave=leave)
+        found = {at: lazy_array(opened, *one, samples, stride, chunks) for at, one in wanted.items()}
     counts = {place: len(fields) for place, fields in found.items()}
     if len(set(counts.values())) > 1:
         named = " and ".join(f"{count} {' '.join(filter(None, place))}" for place, count in counts.items())

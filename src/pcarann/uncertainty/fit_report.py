@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pcarann.backend.arrays import Array, place_of
 from pcarann.latent.pca import PCA
@@ -56,16 +56,22 @@ class FitReport:
         parts: Mapping[str, slice] | None = None,
     ) -> FitReport:
         """Judge residuals of latents, (samples, latent), of outputs (samples, values) with true latents y."""
+        squares = outputs**2 if pca.weights is None else outputs**2 * pca.weights
+        sizes = place_of(y).xp.sum(squares, axis=1)
+        found = cls.of_sizes(residuals, pca.residual(outputs, y) ** 2, sizes, y, readout)
+        named = None if not parts else {name: _judged(residuals, outputs, y, pca, at) for name, at in parts.items()}
+        return replace(found, parts=named)
+
+    @classmethod
+    def of_sizes(cls, residuals: Array, outside: Array, sizes: Array, y: Array, readout: ReadoutReport) -> FitReport:
+        """The same where what modes miss of the outputs and their sizes are known, squared, (samples,) each."""
         xp = place_of(y).xp
-        outside = pca.residual(outputs, y) ** 2
         missed = xp.sum(residuals**2, axis=1) + outside
-        sizes = xp.sum(outputs**2 if pca.weights is None else outputs**2 * pca.weights, axis=1)
         centred = float(xp.sum(y**2) + xp.sum(outside))
         errors = xp.sqrt(missed / xp.where(sizes > 0, sizes, 1.0))
         varies = centred > _ROUNDING * float(xp.sum(sizes))
         r2 = 1 - float(xp.sum(missed)) / centred if varies else 1.0
-        named = None if not parts else {name: _judged(residuals, outputs, y, pca, at) for name, at in parts.items()}
-        return cls(float(xp.mean(errors)), r2, int(y.shape[0]), readout.solver, readout.rank, readout.ridge, named)
+        return cls(float(xp.mean(errors)), r2, int(y.shape[0]), readout.solver, readout.rank, readout.ridge)
 
     @property
     def useless(self) -> bool:

@@ -96,6 +96,10 @@ class Sight:
     parts: list[slice]
     """The latents of each channel"""
 
+    def at(self, rows: list[int]) -> Sight:
+        """Some of the inputs."""
+        return Sight(self.x[rows], self.distance[rows], self.residual[rows], self.columns[rows], self.parts)
+
     @staticmethod
     def joined(some: Sequence[Sight]) -> Sight:
         """The inputs of all of them, one after another."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
-from pcarann.backend.arrays import Array, cuts, place_of, taken, to_host
+from pcarann.backend.arrays import cuts, place_of, to_host
 from pcarann.backend.random import spread
 from pcarann.latent.channels import latent_parts
 from pcarann.latent.crossfit import LeftOut
@@ -25,26 +28,26 @@ _MOST_REFERENCE = 2000  # samples
 
 
 def survey(
-    view: View, pca: PCA, rows: TrainingRows, inputs: Array, folds: list[list[LeftOut]]
+    view: View, pca: PCA, rows: TrainingRows, look: Callable[[slice], Sight], folds: list[list[LeftOut]]
 ) -> tuple[NoveltyTest, Edge]:
-    """The test of novelty and the edge of (samples, values) training inputs, whose rows were encoded by this PCA."""
-    order, inner = rows.order.samples, rows.order.inner
-    parts = cuts(len(order), _MEASURED if place_of(inputs).on_host else len(order))
-    seen = Sight.joined([view.sight(pca, inner, taken(inputs, order[part]), rows.x[part, :]) for part in parts])
-    some = [inner + i for i in spread(len(order) - inner, _MOST_REFERENCE)]
-    reference = Sight(seen.x[some], seen.distance[some], seen.residual[some], seen.columns[some], seen.parts)
+    """The test of novelty and the edge of training inputs, whose rows were encoded by this PCA.
+
+    `look` says what is seen of a part of the samples, in the order of the rows.
+    """
+    inner, samples = rows.order.inner, rows.samples
+    some = [inner + i for i in spread(samples - inner, _MOST_REFERENCE)]
+    if not some and not folds:  # of very many samples, those that the PCA has seen say the same
+        some = spread(samples, _MOST_REFERENCE)
+    seen = _Seen.over(look, cuts(samples, _MEASURED if place_of(rows.x).on_host else samples), some, bool(folds))
+    reference = seen.reference
     if folds:
         left = _left_out(view, folds, to_host(rows.x[:inner, :]), seen.columns)
         # What belongs to samples that the PCA has seen is no news to it.
         reference = left if rows.order.together > 1 else Sight.joined([left, reference])
-    looked_at = np.concatenate([seen.columns, seen.x], axis=1)
-    ranges = (looked_at.min(axis=0), looked_at.max(axis=0))
-    columns = [
-        view.spread_out(end[: seen.columns.shape[1]], pca.grid, far) for end, far in zip(ranges, _FAR, strict=True)
-    ]
-    farthest = (float(np.linalg.norm(seen.residual, axis=1).max()), float(np.linalg.norm(seen.distance, axis=1).max()))
+    ranges, farthest, count = seen.ranges, seen.farthest, int(reference.columns.shape[1])
+    columns = [view.spread_out(end[:count], pca.grid, far) for end, far in zip(ranges, _FAR, strict=True)]
     place = place_of(rows.x)
-    table = len(pca.grid) == 1 and bool(seen.columns.shape[1])
+    table = len(pca.grid) == 1 and bool(count)
     edge = Edge.of(
         rows.x,
         tuple(place.put(end) for end in columns) if table else None,
@@ -53,6 +56,36 @@ def survey(
         samples=inner,
     )
     return NoveltyTest.of(reference, pca, inner, farthest, ranges), edge
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What is kept of all training inputs that were looked at, part by part."""
+
+    reference: Sight
+    ranges: tuple[Values, Values]
+    """Least and largest of columns and latents"""
+    farthest: tuple[float, float]
+    """Largest residual and distance"""
+    columns: Values
+    """Of all samples where they are needed, of none otherwise"""
+
+    @classmethod
+    def over(cls, look: Callable[[slice], Sight], parts: Iterable[slice], some: list[int], columns: bool) -> _Seen:
+        """Look at the parts one after another; some rows are the reference."""
+        kept, ends, far, whole = [], [], [], []
+        for part in parts:
+            seen = look(part)
+            first, last = (bisect_left(some, edge) for edge in (part.start, part.stop))
+            kept.append(seen.at([row - part.start for row in some[first:last]]))
+            both = np.concatenate([seen.columns, seen.x], axis=1)
+            ends.append((both.min(axis=0), both.max(axis=0)))
+            far.append([np.linalg.norm(one, axis=1).max() for one in (seen.residual, seen.distance)])
+            whole.append(seen.columns if columns else seen.columns[:0])
+        low, high = (np.stack(end) for end in zip(*ends, strict=True))
+        residual, distance = np.max(far, axis=0)
+        farthest = (float(residual), float(distance))
+        return cls(Sight.joined(kept), (low.min(axis=0), high.max(axis=0)), farthest, np.concatenate(whole))
 
 
 def _left_out(view: View, folds: list[list[LeftOut]], x: Values, columns: Values) -> Sight:

@@ -15,10 +15,10 @@ import numpy as np
 from pcarann.backend.arrays import Array, cuts, place_of, to_host
 from pcarann.latent.channels import channel_sizes, is_constant, latent_parts
 from pcarann.latent.crossfit import LeftOut
-from pcarann.latent.pca import PCA
+from pcarann.latent.pca import PCA, missed
 from pcarann.uncertainty.novelty import Names, Sight, Values
 
-__all__ = ["View", "view_of"]
+__all__ = ["View", "constant_channels", "leading_channels", "view_of"]
 
 _MOST_CHANNELS = 64  # along the first axis of an input
 _MOST_COLUMNS = 256  # values along one axis that are looked at one by one
@@ -69,20 +69,34 @@ class View:
 
     def sight(self, pca: PCA, samples: int, inputs: Array, x: Array) -> Sight:
         """What is seen of (samples, values) inputs with latents x, in units of the spread that a PCA of so many had."""
-        spread = pca.singular_values / samples**0.5
-        spread = place_of(x).xp.where(spread > 0, spread, 1.0)
-        residual, distance, kept = [], [], []
+        residuals = []
         size = int(pca.mean.shape[0]) // len(self.sizes)
-        for c, where in enumerate(latent_parts(self.sizes)):
-            values, seen = slice(c * size, (c + 1) * size), slice(where.start, where.start + self.modes[c])
+        for c, seen in enumerate(self._seen):
+            values = slice(c * size, (c + 1) * size)
             weights = None if pca.weights is None else pca.weights[values]
             part = replace(pca, mean=pca.mean[values], modes=pca.modes[seen, values], weights=weights)
-            residual.append(_residuals(part, inputs[:, values], x[:, seen]))
-            kept.append(to_host(x[:, seen]))
-            distance.append(np.sqrt(((kept[-1] / to_host(spread[seen])) ** 2).sum(axis=1)))
-        columns = to_host(self.columns(inputs, pca.grid))
-        parts = latent_parts(self.modes)
-        return Sight(np.concatenate(kept, axis=1), np.stack(distance, 1), np.stack(residual, 1), columns, parts)
+            residuals.append(_residuals(part, inputs[:, values], x[:, seen]))
+        return self._sight(pca, samples, residuals, self.columns(inputs, pca.grid), x)
+
+    def of_energies(self, pca: PCA, samples: int, energies: Array, columns: Array, x: Array) -> Sight:
+        """The same where ‖a − ā‖² of each channel, (samples, channels), and the columns of the inputs are known."""
+        residuals = [to_host(missed(energies[:, c], x[:, seen])) for c, seen in enumerate(self._seen)]
+        return self._sight(pca, samples, residuals, columns, x)
+
+    @property
+    def _seen(self) -> list[slice]:
+        """Latents of each channel that are looked at"""
+        starts = (where.start for where in latent_parts(self.sizes))
+        return [slice(start, start + count) for start, count in zip(starts, self.modes, strict=True)]
+
+    def _sight(self, pca: PCA, samples: int, residuals: list[Values], columns: Array, x: Array) -> Sight:
+        spread = pca.singular_values / samples**0.5
+        spread = place_of(x).xp.where(spread > 0, spread, 1.0)
+        kept = [to_host(x[:, seen]) for seen in self._seen]
+        pairs = zip(kept, self._seen, strict=True)
+        distance = [np.sqrt(((one / to_host(spread[seen])) ** 2).sum(axis=1)) for one, seen in pairs]
+        whole = np.concatenate(kept, axis=1)
+        return Sight(whole, np.stack(distance, 1), np.stack(residuals, 1), to_host(columns), latent_parts(self.modes))
 
 
 def view_of(
@@ -90,15 +104,17 @@ def view_of(
     channels: int,
     folds: list[list[LeftOut]],
     names: Sequence[str],
-    inputs: Array,
+    constant: tuple[int, ...],
     numbers: tuple[int, ...] | None = None,
 ) -> View:
-    """How inputs like these are to be looked at; `numbers` are columns that are looked at one by one, if not all."""
+    """How inputs are to be looked at, of which these channels are constant on their grid.
+
+    `numbers` are columns that are looked at one by one, if not all.
+    """
     sizes = tuple(channel_sizes(pca)) if channels > 1 else (pca.n_components,)
     ranks = [min((one.x.shape[1] for one in part), default=size) for size, part in zip(sizes, folds, strict=False)]
     modes = tuple(min(pair) for pair in zip(sizes, ranks or sizes, strict=True))
-    leading = pca.grid[0] if len(pca.grid) > 1 and pca.grid[0] <= _MOST_CHANNELS else 0
-    constant = tuple(c for c in range(leading) if _is_constant(inputs, c, leading))
+    leading = leading_channels(pca.grid)
     kind, count = "column", min(math.prod(pca.grid), _MOST_COLUMNS)
     if channels > 1 or constant:
         kind, count = "channel", max(channels, leading)
@@ -110,10 +126,16 @@ def _index(numbers: Sequence[int], inputs: Array) -> Array:
     return place.xp.asarray(np.asarray(numbers, dtype=np.int64), device=place.device)
 
 
-def _is_constant(inputs: Array, channel: int, channels: int) -> bool:
-    """Whether a channel has one value on all of its grid, in every sample."""
-    size = int(inputs.shape[1]) // channels
-    return is_constant(inputs[:, channel * size : (channel + 1) * size])
+def leading_channels(grid: tuple[int, ...]) -> int:
+    """How many channels the first axis of a grid may count; 0 where it counts none."""
+    return grid[0] if len(grid) > 1 and grid[0] <= _MOST_CHANNELS else 0
+
+
+def constant_channels(inputs: Array, grid: tuple[int, ...]) -> tuple[int, ...]:
+    """Channels of (samples, values) inputs that have one value on all of their grid, in every sample."""
+    channels = leading_channels(grid)
+    size = int(inputs.shape[1]) // max(channels, 1)
+    return tuple(c for c in range(channels) if is_constant(inputs[:, c * size : (c + 1) * size]))
 
 
 def _residuals(pca: PCA, inputs: Array, x: Array) -> Values:

@@ -1,0 +1,226 @@
+"""Fits to lazy arrays: do they agree with those in memory, in which memory do they run, what do workers gain?
+
+    python benchmarks/scale.py [--quick] [--parts agreement memory wide workers] [-o results/scale]
+
+agreement   the paper's problems in memory and lazy, three chunkings, 1, 2 and 4 workers: largest difference of
+            predictions, relative to the largest value
+memory      generated fields of growing number on workers of 2 GB each, fitted, calibrated, predicted to a zarr store:
+            seconds of each, beside those of reading alone and of the arithmetic of the PCAs alone, and the peak memory
+            of every process
+wide        200 fields of 10⁷ points by threads of one process, inside 6 GB
+workers     the fit of the largest number that `memory` has with one worker and with two
+
+Fields are made from their number when they are read, so that no disk limits what is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pcarann import PCARaNN
+from pcarann.benchmark.machine import machine_facts
+from pcarann.files import atomic_writer
+from pcarann.scale import limited
+from pcarann.scale.writing import write_predictions
+
+__all__ = ["main", "table"]
+
+Row = dict[str, Any]
+PROBLEMS = ("burgers", "darcy", "navier_stokes", "backward_heat")
+PARTS = ("agreement", "memory", "wide", "workers")
+_MODES = 12  # of the generated fields
+
+
+def main(arguments: Sequence[str] | None = None) -> Path:
+    """Measure all parts; write one record and one table after each of them; return the path of the record."""
+    options = _options(arguments)
+    options.output.mkdir(parents=True, exist_ok=True)
+    path: Path = options.output / "scale.json"
+    record: Row = {"kind": "scale", "quick": options.quick, "machine": machine_facts(None), "rows": []}
+    measure: dict[str, Callable[[bool], list[Row]]] = {
+        "agreement": agreement,
+        "memory": in_memory_limits,
+        "wide": wide,
+        "workers": workers,
+    }
+    for part in options.parts:
+        record["rows"] += measure[part](options.quick)
+        record["load"] = os.getloadavg()[0]
+        for file, text in ((path, json.dumps(record, indent=1)), (path.with_suffix(".md"), table(record))):
+            with atomic_writer(file) as out:
+                out.write(text.encode())
+    return path
+
+
+def agreement(quick: bool) -> list[Row]:
+    """The problems in memory and lazy."""
+    rows = []
+    for name in PROBLEMS[:1] if quick else PROBLEMS:
+        data = import_module(f"pcarann.problems.{name}").generate(120 if quick else 600, seed=0)
+        a, u = data.inputs, data.outputs
+        options: Row = {"n_components": (20, 20) if quick else (60, 60), "n_members": 2, "ridge": 1e-6}
+        known = PCARaNN(**options).fit(a, u).predict(a[:50])
+        for count in (1,) if quick else (1, 2, 4):
+            with _cluster(count, "2GB"):
+                for rows_each in (len(a), 100, 37):
+                    model = PCARaNN(**options).fit(_lazily(a, rows_each), _lazily(u, rows_each))
+                    apart = float(np.abs(model.predict(a[:50]) - known).max() / np.abs(known).max())
+                    found = {"part": "agreement", "case": name, "workers": count, "chunks": rows_each}
+                    rows.append(found | {"apart": apart, "pca": [side.method for side in model.scale_report_.sides]})
+    return rows
+
+
+def in_memory_limits(quick: bool) -> list[Row]:
+    """Generated fields of growing number, workers of 2 GB."""
+    sizes = (2000, 4000) if quick else (31_250, 62_500, 125_000)
+    return [_generated_row("memory", size, 256 if quick else 4096, 2) for size in sizes]
+
+
+def workers(quick: bool) -> list[Row]:
+    """The same with one worker and with two."""
+    size = 4000 if quick else 62_500
+    return [_generated_row("workers", size, 256 if quick else 4096, count) for count in (1, 2)]
+
+
+def _generated_row(part: str, samples: int, values: int, count: int) -> Row:
+    row: Row = {"part": part, "samples": samples, "values": values, "workers": count}
+    row["bytes"] = 2 * 8 * samples * values
+    X, y = (generated(samples, values, side) for side in (0, 1))
+    fresh, truth = (generated(1000, values, side, first=samples) for side in (0, 1))
+    model = PCARaNN(n_components=_MODES, widths=(200, 100), n_members=2, ridge=1e-8)
+    folder = tempfile.mkdtemp()
+    with _cluster(count, "2GB") as client:
+        row["reading"] = _seconds(lambda: (X.sum().compute(), y.sum().compute()))
+        row["fit"] = _seconds(lambda: model.fit(X, y))
+        row["stages"] = model.fit_seconds_
+        row["passes"] = [side.passes for side in model.scale_report_.sides]
+        row["calibrate"] = _seconds(lambda: model.calibrate(fresh, truth))
+        row["predict"] = _seconds(lambda: write_predictions(model, X, Path(folder) / "out.zarr", "benchmark"))
+        row["r2"] = model.score(fresh, truth)
+        row["peak_workers"] = list(client.run(_peak).values())
+        row["peak_client"] = _peak()
+    shutil.rmtree(folder)
+    return row
+
+
+def wide(quick: bool) -> list[Row]:
+    """Few fields of many points, by threads of this process."""
+    samples, points = (24, 20_000) if quick else (200, 10_000_000)
+    # The Gram matrix wants all samples of some points at a time.
+    X, y = (generated(samples, points, side, along=1) for side in (0, 1))
+    model = PCARaNN(n_components=(6, 4), widths=(30, 20), n_members=2, ridge=1e-3, scales="energy")
+    before = _peak()
+    with limited("2GB"):
+        seconds = _seconds(lambda: model.fit(X, y))
+    return [
+        {"part": "wide", "samples": samples, "values": points, "fit": seconds, "stages": model.fit_seconds_}
+        | {"bytes": 2 * 8 * samples * points, "peak_client": _peak(), "peak_before": before}
+        | {"r2": model.fit_report_.r2}
+    ]
+
+
+def generated(samples: int, values: int, side: int, *, first: int = 0, along: int = 0) -> Any:
+    """Lazy (samples, 1, values) fields that are functions of their number: inputs, or outputs that go with them."""
+    import dask.array as da
+
+    rows = max(1, min(samples, (1 << 25) // (8 * values))) if along == 0 else samples
+    columns = values if along == 0 else max(4, (1 << 25) // (8 * samples) // 4 * 4)
+    chunks = (rows, columns)
+    numbers = da.arange(first, first + samples, chunks=rows)[:, None]
+    points = da.arange(values, chunks=columns)[None, :]
+    found = da.map_blocks(_made, numbers, points, values, side, dtype=np.float64, meta=np.empty((0, 0)), chunks=chunks)
+    # A second axis, so that no column counts as one of a table.
+    return found.map_blocks(_folded, dtype=np.float64, new_axis=1, meta=np.empty((0, 0, 0)))
+
+
+def _folded(block: Any) -> Any:
+    return block[:, None, :]
+
+
+def _made(numbers: Any, points: Any, values: int, side: int) -> Any:
+    orders = np.arange(1, _MODES + 1)
+    phases = numbers * np.sqrt(orders) * 0.6180339887
+    c = 2 * np.abs(2 * (phases % 1.0) - 1) - 1  # in [−1, 1], as good as independent
+    if side:
+        c = np.tanh(c) * (1 + 0.2 * c[:, :1])
+    return (c / orders) @ np.cos(np.pi * orders[:, None] * (points + 0.5) / values)
+
+
+def _lazily(array: Any, rows: int) -> Any:
+    import dask.array as da
+
+    return da.from_array(array, chunks=(rows, *[-1] * (array.ndim - 1)))
+
+
+def _cluster(count: int, memory: str) -> Any:
+    from contextlib import contextmanager
+
+    from distributed import Client, LocalCluster
+
+    @contextmanager
+    def running() -> Any:
+        options: Row = {"n_workers": count, "threads_per_worker": 1, "memory_limit": memory}
+        with LocalCluster(**options, dashboard_address=":0", silence_logs=50) as cluster, Client(cluster) as client:
+            yield client
+
+    return running()
+
+
+def _seconds(function: Callable[[], Any]) -> float:
+    begun = time.perf_counter()
+    function()
+    return time.perf_counter() - begun
+
+
+def _peak() -> int:
+    """The largest resident memory of this process so far, in bytes."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return 1024 * int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])
+
+
+def table(record: Row) -> str:
+    """All rows in words."""
+    lines = [
+        "| part | case | samples × values | workers | s to fit | s to predict | peak GB | agrees to |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in record["rows"]:
+        peak = max([*row.get("peak_workers", [0]), row.get("peak_client", 0)]) / 1e9
+        size = f"{row['samples']} × {row['values']}" if "samples" in row else f"chunks of {row['chunks']}"
+        lines.append(
+            f"| {row['part']} | {row.get('case', 'generated')} | {size} | {row.get('workers', '')} | "
+            f"{_number(row.get('fit'))} | {_number(row.get('predict'))} | {_number(peak or None)} | "
+            f"{'' if 'apart' not in row else format(row['apart'], '.1e')} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Fits to lazy arrays.")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes; the numbers mean nothing")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("-o", "--output", type=Path, default=Path("results/scale"))
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        sys.stdout.write(main().with_suffix(".md").read_text())

@@ -1,0 +1,153 @@
+"""Work by blocks on Dask: what is found in each block is added up in a tree, or kept in order.
+
+    Σ_b f(block b)        f(block 1), f(block 2), …
+
+Whoever is the user's scheduler does the work: that of a `distributed.Client`, or threads of this process. There is none
+of our own. Constants travel inside the graph, so that a worker that dies costs its tasks and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pcarann.backend.arrays import place_of
+from pcarann.backend.concurrency import single_threaded
+from pcarann.validation import check_memory
+
+__all__ = ["Budget", "LostCluster", "computed", "limited", "over_blocks"]
+
+_KEY = "pcarann.memory"  # of Dask's configuration
+_SHARE = 0.5  # of the memory that is free, where no limit was stated
+_BRANCHES = 4  # partial sums that are added at a time
+
+
+class LostCluster(RuntimeError):
+    """The Dask cluster went away, or lost what it needs."""
+
+
+@contextmanager
+def limited(memory: int | str) -> Iterator[None]:
+    """State how much memory each process may take for lazy data inside a `with` block: "4GB", or bytes.
+
+    It is the setting `pcarann.memory` of Dask's configuration, which a file or DASK_PCARANN__MEMORY may set as well.
+    """
+    import dask
+
+    with dask.config.set({_KEY: check_memory(memory)}):
+        yield
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Memory of one process, and the tasks that share it."""
+
+    memory: int
+    tasks: int
+    workers: int = 1
+
+    @property
+    def each(self) -> int:
+        """Bytes of one task"""
+        return self.memory // self.tasks
+
+    @classmethod
+    def now(cls) -> Budget:
+        """That of the user's cluster, or of this process; no more than was stated."""
+        import dask
+
+        stated = dask.config.get(_KEY, None)
+        limit = None if stated is None else check_memory(stated)
+        client = _client()
+        if client is None:
+            tasks = dask.config.get("num_workers", None) or len(os.sched_getaffinity(0))
+            if dask.config.get("scheduler", None) in ("sync", "synchronous", "single-threaded"):
+                tasks = 1
+            return cls(int(_SHARE * _free()) if limit is None else limit, int(tasks))
+        workers = list(client.scheduler_info(n_workers=-1)["workers"].values())
+        if not workers:
+            raise LostCluster("The Dask cluster has no workers: wait for them with client.wait_for_workers(1).")
+        limits = [int(one["memory_limit"]) for one in workers if one["memory_limit"]] or [_free()]
+        memory, tasks = int(_SHARE * min(limits)), max(one["nthreads"] for one in workers)
+        return cls(memory if limit is None else min(limit, memory), tasks, len(workers))
+
+
+def over_blocks(
+    task: Callable[..., tuple[Any, Any]],
+    blocks: Sequence[Any],
+    own: Sequence[tuple[Any, ...]],
+    constants: dict[str, Any],
+    add: Callable[[list[Any]], Any],
+    *,
+    apart: bool = False,
+) -> tuple[Any, list[Any]]:
+    """Return the sum of what the task finds first in each block, and a list of what it finds second.
+
+    The task is given a block, what is its own, and the constants. Blocks that must not be in memory together are
+    computed `apart`, one after another.
+    """
+    from dask import delayed
+
+    shared = {name: delayed(value, traverse=False, pure=False) for name, value in constants.items()}
+    found = [delayed(task, nout=2, pure=False)(block, *mine, **shared) for block, mine in zip(blocks, own, strict=True)]
+    if apart:
+        pairs = [computed(one) for one in found]
+        return add([one[0] for one in pairs]), [one[1] for one in pairs]
+    sums, summed = [one[0] for one in found], delayed(add, pure=False)
+    while len(sums) > 1:
+        sums = [summed(sums[i : i + _BRANCHES]) for i in range(0, len(sums), _BRANCHES)]
+    total, kept = computed((sums[0], [one[1] for one in found]))
+    return total, kept
+
+
+def computed(collection: Any) -> Any:
+    """Compute with the user's scheduler; where that is lost, say so in one sentence."""
+    import dask
+
+    client = _client()
+    if client is None:
+        with single_threaded(place_of(None), Budget.now().tasks > 1):
+            return dask.compute(collection)[0]
+    from distributed import KilledWorker
+    from distributed.comm import CommClosedError
+
+    try:
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "10GB"}):
+            return dask.compute(collection)[0]
+    except KilledWorker as error:
+        raise LostCluster(f"A task has killed several Dask workers, perhaps for want of memory: {error}") from error
+    except (CommClosedError, OSError, TimeoutError) as error:
+        raise LostCluster(f"The Dask scheduler was lost ({type(error).__name__}): start again.") from error
+    except BaseException as error:
+        if type(error).__name__ in ("CancelledError", "FutureCancelledError", "FuturesCancelledError"):
+            raise LostCluster("The Dask scheduler was lost, or the work was cancelled: start again.") from error
+        raise
+
+
+def _client() -> Any:
+    """The user's client, where there is one that computes; None for threads."""
+    import sys
+
+    import dask
+
+    if "distributed" not in sys.modules or dask.config.get("scheduler", None) not in (None, "dask.distributed"):
+        return None
+    from distributed import get_client
+
+    try:
+        return get_client()
+    except ValueError:
+        return None
+
+
+def _free() -> int:
+    """Bytes of memory that are free on this machine."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            found = {line.split(":")[0]: int(line.split()[1]) << 10 for line in file if line.endswith("kB\n")}
+        return found["MemAvailable"]
+    except (OSError, KeyError):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2

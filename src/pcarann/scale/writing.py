@@ -1,0 +1,92 @@
+"""Predictions for lazy inputs, written to a zarr store block by block, and taken up again where that was broken off.
+
+A block is one chunk of the store along samples, and is marked as done after its numbers are written: what a killed
+process leaves behind is whole blocks, and the rest is predicted when the same is asked for again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from copy import copy
+from typing import Any
+
+import numpy as np
+
+from pcarann.scale.engine import Budget, over_blocks
+from pcarann.scale.fields import SHARE, cut_along, matrix_of
+from pcarann.scale.predictions import fields_of, opened_inputs
+
+__all__ = ["write_predictions"]
+
+_DONE = "done"
+
+
+def write_predictions(
+    model: Any, X: Any, path: str | os.PathLike[str], made_of: str, *, how: Mapping[str, Any] | None = None
+) -> dict[str, int]:
+    """Predict lazy inputs into a zarr store; return how many blocks there are, and how many were there already.
+
+    `made_of` names model and data: a store that was made of others is refused. `how` may hold `std`, or `alpha` and
+    `method` of intervals.
+    """
+    how = dict(how or {})
+    array, _ = opened_inputs(model, X)
+    matrix, grid = matrix_of(array), tuple(model.fitted_.output_grid)
+    cut = cut_along(matrix, 0, Budget.now(), "X", share=4 * SHARE)
+    length = max(part.stop - part.start for part in cut.parts)
+    starts = list(range(0, int(array.shape[0]), length))
+    names = ("mean", "std", "lower", "upper") if "alpha" in how else ("mean", "std") if how.get("std") else ("mean",)
+    store = _opened(path, made_of, names, (int(array.shape[0]), *grid), length)
+    done = np.asarray(store[_DONE][:], dtype=bool)
+    left = [i for i in range(len(starts)) if not done[i]]
+    blocks = [_block(matrix[starts[i] : starts[i] + length, :]) for i in left]
+    constants = {"model": copy(model), "grid": array.shape[1:], "path": os.fspath(path), "how": how, "length": length}
+    if left:
+        over_blocks(_written, blocks, [(i,) for i in left], constants, _nothing)
+    return {"blocks": len(starts), "resumed": len(starts) - len(left)}
+
+
+def _opened(path: Any, made_of: str, names: tuple[str, ...], shape: tuple[int, ...], length: int) -> Any:
+    """The store, made anew where there is none."""
+    import zarr
+
+    wanted = {"made_of": made_of, "arrays": list(names), "shape": list(shape), "block": length}
+    if os.path.exists(path):
+        try:
+            store = zarr.open_group(path, mode="r+")
+            found = store.attrs.get("pcarann")
+        except (FileNotFoundError, ValueError) as error:
+            raise ValueError(f"{path} is no zarr store of predictions: give another path.") from error
+        if found != wanted:
+            raise ValueError(f"{path} holds something else than predictions of this model for these data.")
+        return store
+    store = zarr.open_group(path, mode="w")
+    for name in names:
+        chunks = (min(length, shape[0]), *shape[1:])
+        store.create_array(name, shape=shape, chunks=chunks, dtype="float64")
+    store.create_array(_DONE, shape=(-(-shape[0] // length),), chunks=(1,), dtype="uint8", fill_value=0)
+    store.attrs["pcarann"] = wanted
+    return store
+
+
+def _block(part: Any) -> Any:
+    whole = part.rechunk(part.shape, method="tasks") if max(part.numblocks) > 1 else part
+    return whole.to_delayed().item()
+
+
+def _written(
+    raw: Any, number: int, *, model: Any, grid: tuple[int, ...], path: str, how: dict[str, Any], length: int
+) -> tuple[None, None]:
+    import zarr
+
+    store = zarr.open_group(path, mode="r+")
+    rows = slice(number * length, number * length + len(raw))
+    for name, fields in fields_of(model, np.asarray(raw).reshape(-1, *grid), how).items():
+        store[name][rows] = fields
+    store[_DONE][number] = 1
+    return None, None
+
+
+def _nothing(_: list[Any]) -> None:
+    return None

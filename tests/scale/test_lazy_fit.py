@@ -1,0 +1,103 @@
+import numpy as np
+import pytest
+from lazy_data import OPTIONS, apart, fields, lazily
+
+from pcarann import Fields, Marching, PCARaNN, Staged, auto
+from pcarann.scale import ScaleReport, limited
+
+A, U = fields(420)
+
+
+@pytest.fixture(scope="module")
+def known():
+    return PCARaNN(**OPTIONS).fit(A, U)
+
+
+@pytest.mark.parametrize("chunks", [(100,), (37,), (420, 6)])
+def test_a_lazy_fit_is_the_fit_in_memory_whatever_the_chunks(known, chunks):
+    with limited("16MB"):
+        model = PCARaNN(**OPTIONS).fit(lazily(A, *chunks), lazily(U, chunks[0]))
+    assert apart(model.predict(A), known.predict(A)) < 1e-8
+    for statistic in ("residual", "distance"):
+        assert apart(getattr(model.novelty(A), statistic), getattr(known.novelty(A), statistic)) < 1e-8
+    assert model.fit_report_.r2 == pytest.approx(known.fit_report_.r2, abs=1e-10)
+    assert isinstance(model.scale_report_, ScaleReport)
+
+
+def test_the_report_says_how_the_pca_was_found(known):
+    with limited("4MB"):
+        model = PCARaNN(**OPTIONS).fit(lazily(A, 420, 3), lazily(U, 60))
+    inputs, outputs = model.scale_report_.sides
+    assert (inputs.method, outputs.method) == ("Gram matrix", "covariance")
+    assert inputs.passes == outputs.passes == 2
+    assert inputs.blocks > 1
+    assert "Gram matrix" in str(model.scale_report_)
+    assert known.scale_report_ is None
+
+
+def test_modes_deeper_than_a_gram_matrix_resolves_come_in_stages():
+    a, u = fields(420, decay=-0.6)
+    with limited("16MB"):
+        model = PCARaNN(**OPTIONS).fit(lazily(a, 60), lazily(u, 60))
+    known = PCARaNN(**OPTIONS).fit(a, u)
+    assert "in stages" in model.scale_report_.sides[0].method
+    assert apart(model.predict(a), known.predict(a)) < 1e-8
+
+
+def test_channels_smoothing_and_weights_are_as_in_memory():
+    options = OPTIONS | {"n_components": (3, 5), "scales": "energy"}
+    a, u = A[:120, :3], U[:120]
+    weights = np.linspace(1, 2, 60).reshape(3, 20), None
+    for how in (Fields(channels=True), Fields(smoothing=0.1), Fields(quadrature=weights)):
+        known = PCARaNN(fields=how, **options).fit(a, u)
+        model = PCARaNN(fields=how, **options).fit(lazily(a, 50), lazily(u, 50))
+        assert apart(model.predict(a), known.predict(a)) < 1e-8
+
+
+def test_constant_channels_and_tables_are_looked_at_by_name():
+    numbers = np.random.default_rng(1).uniform(1, 2, (120, 1, 1))
+    a = np.concatenate([A[:120, :2], np.broadcast_to(numbers, (120, 1, 20))], axis=1)
+    few = OPTIONS | {"n_components": (5, 8)}
+    known, model = PCARaNN(**few).fit(a, U[:120]), PCARaNN(**few).fit(lazily(a, 50), lazily(U[:120], 50))
+    assert known.fitted_.view.constant == (2,)
+    assert model.fitted_.view == known.fitted_.view
+    table = np.random.default_rng(2).uniform(0, 1, (120, 3)) * [1, 10, 100]
+    known, model = (PCARaNN(**few | {"n_components": 3}).fit(x, U[:120]) for x in (table, lazily(table, 50)))
+    assert apart(model.predict(table), known.predict(table)) < 1e-12
+
+
+def test_fields_in_unsquarable_units_are_fitted():
+    model = PCARaNN(**OPTIONS).fit(lazily(A[:120] * 2.0**600, 50), lazily(U[:120], 50))
+    known = PCARaNN(**OPTIONS).fit(A[:120] * 2.0**600, U[:120])
+    assert model.fitted_.units == known.fitted_.units
+    assert apart(model.predict(A[:9] * 2.0**600), known.predict(A[:9] * 2.0**600)) < 1e-8
+
+
+def test_one_side_may_be_in_memory_and_dtypes_may_differ():
+    model = PCARaNN(**OPTIONS).fit(A.astype(np.float32)[:120], lazily(U[:120], 50))
+    known = PCARaNN(**OPTIONS).fit(A.astype(np.float32)[:120], U[:120])
+    assert apart(model.predict(A[:9]), known.predict(A[:9])) < 1e-8
+    whole = np.round(100 * A[:120]).astype(np.int16)
+    found = PCARaNN(**OPTIONS).fit(lazily(whole, 50), lazily(U[:120], 50)).predict(whole)
+    assert apart(found, PCARaNN(**OPTIONS).fit(whole, U[:120]).predict(whole)) < 1e-8
+
+
+def test_an_interrupted_fit_leaves_the_old_model(known):
+    model = PCARaNN(**OPTIONS).fit(A, U)
+    before = model.fitted_
+    broken = lazily(A, 60).map_blocks(lambda block, block_info=None: _interrupted(block, block_info), dtype=float)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(broken, lazily(U, 60))
+    assert model.fitted_ is before
+
+
+def _interrupted(block, info):
+    if info and info[0]["chunk-location"][0] == 3:
+        raise KeyboardInterrupt
+    return block
+
+
+@pytest.mark.parametrize("fit", [Staged().fit, Marching().fit, auto])
+def test_who_works_in_memory_says_so(fit):
+    with pytest.raises(ValueError, match="works in memory"):
+        fit(lazily(A, 60), lazily(U, 60))

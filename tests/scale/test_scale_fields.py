@@ -1,0 +1,34 @@
+import dask.array as da
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pcarann.scale.engine import Budget
+from pcarann.scale.fields import cut_along, matrix_of, rows_of
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=6), st.integers(300, 20_000))
+def test_cuts_cover_all_samples_once_and_fit(sizes, memory):
+    matrix = da.zeros((sum(sizes), 3), chunks=(tuple(sizes), 3))
+    if 2 * 24 * max(sizes) > memory:
+        return
+    cut = cut_along(matrix, 0, Budget(memory, 1, 1), "X") if sum(sizes) < 2 else quiet_cut(matrix, memory)
+    assert [part.start for part in cut.parts[1:]] == [part.stop for part in cut.parts[:-1]]
+    assert (cut.parts[0].start, cut.parts[-1].stop) == (0, sum(sizes))
+    assert all(6 * 24 * (part.stop - part.start) <= max(memory, 6 * 24) for part in cut.parts)
+
+
+def quiet_cut(matrix, memory):
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return cut_along(matrix, 0, Budget(memory, 1, 1), "X")
+
+
+def test_fields_become_rows_without_cutting_samples():
+    array = np.arange(24.0 * 5).reshape(5, 4, 3, 2)
+    matrix = matrix_of(da.from_array(array, chunks=(2, 2, 1, 2)))
+    assert matrix.chunks == ((2, 2, 1), (12, 12))
+    assert np.array_equal(matrix.compute(), array.reshape(5, -1))
+    assert np.array_equal(rows_of(matrix, [3, 0, 3]), array.reshape(5, -1)[[3, 0, 3]])

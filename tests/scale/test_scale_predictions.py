@@ -1,0 +1,72 @@
+import dask.array as da
+import numpy as np
+import pytest
+from lazy_data import OPTIONS, apart, fields, lazily
+
+from pcarann import PCARaNN, Staged
+from pcarann.scale import limited
+
+A, U = fields(300)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return PCARaNN(**OPTIONS).fit(A[:160], U[:160]).calibrate(A[160:220], U[160:220])
+
+
+def test_predictions_of_lazy_inputs_are_lazy_and_the_same(model):
+    found = model.predict(lazily(A, 70))
+    assert isinstance(found, da.Array)
+    assert found.shape == U.shape
+    assert apart(found.compute(), model.predict(A)) < 1e-12
+    for lazy, known in zip(
+        model.predict(lazily(A, 70), return_std=True), model.predict(A, return_std=True), strict=True
+    ):
+        assert apart(lazy.compute(), known) < 1e-10
+
+
+def test_a_prediction_is_that_of_the_model_at_the_call(model):
+    moved = PCARaNN(**OPTIONS).fit(A[:160], U[:160])
+    before, known = moved.predict(lazily(A, 70)), moved.predict(A)
+    moved.fit(A[100:], U[100:])
+    assert apart(before.compute(), known) < 1e-12
+
+
+def test_intervals_scores_and_novelty_are_those_in_memory(model):
+    band, known = model.predict_interval(lazily(A, 70), 0.2), model.predict_interval(A, 0.2)
+    assert apart(band.upper.compute(), known.upper) < 1e-10
+    assert model.score(lazily(A, 70), lazily(U, 45)) == pytest.approx(model.score(A, U), abs=1e-12)
+    found, seen = model.novelty(lazily(A, 70)), model.novelty(A)
+    assert apart(found.p_value, seen.p_value) < 1e-9
+    assert found.reasons == seen.reasons
+
+
+def test_labelled_lazy_arrays_stay_labelled_and_lazy():
+    xarray = pytest.importorskip("xarray")
+    x = xarray.DataArray(A[:150], dims=("sample", "i", "j"), coords={"i": np.linspace(0, 1, 18) ** 2})
+    y = xarray.DataArray(U[:150], dims=("sample", "p", "j"), name="u", coords={"sample": np.arange(150)})
+    lazy = [one.chunk({"sample": 40}) for one in (x, y)]
+    model, known = PCARaNN(**OPTIONS).fit(*lazy), PCARaNN(**OPTIONS).fit(x, y)
+    found = model.predict(lazy[0])
+    assert found.chunks is not None
+    assert found.dims == ("sample", "p", "j")
+    assert apart(found.values, known.predict(x).values) < 1e-8
+    model.calibrate(*lazy).partial_fit(*lazy)
+    assert model.predict_interval(lazy[0]).lower.chunks is not None
+
+
+def test_stages_predict_lazy_inputs_but_need_memory_for_intervals():
+    staged = Staged(n_features=6, n_members=1, n_stages=1, max_samples=40).fit(A[:60, :9], U[:60])
+    lazy = lazily(A[:20, :9], 8)
+    assert apart(staged.predict(lazy).compute(), staged.predict(A[:20, :9])) < 1e-10
+    with pytest.raises(ValueError, match="in memory"):
+        staged.calibrate(lazy, lazily(U[:20], 8))
+
+
+def test_other_grids_weights_and_parts_are_refused(model):
+    with pytest.raises(ValueError, match=r"fields of shape \(9, 20\)"):
+        model.predict(lazily(U, 70))
+    with pytest.raises(ValueError, match="sample_weight"):
+        model.score(lazily(A, 70), lazily(U, 70), np.ones(300))
+    with pytest.raises(ValueError, match="same number of samples"), limited("8MB"):
+        model.score(lazily(A, 70), lazily(U[:50], 70))
