@@ -473,8 +473,8 @@ def test_describe_gives_the_size_of_a_model_in_words_and_its_largest_parts(folde
 
 @pytest.mark.parametrize("option", ["inputs", "outputs"])
 def test_a_key_that_is_given_twice_is_refused(folder, option):
-    refused = run("fit", "train.npz", f"--{option}", "coeff", f"--{option}", "sol", "-o", "m", code=1)
-    assert refused.stderr == f"Error: --{option} was given 2 times: give each a name, as in NAME=coeff.\n"
+    refused = run("fit", "train.npz", f"--{option}", "coeff", f"--{option}", "coeff", "-o", "m", code=1)
+    assert refused.stderr == f"Error: --{option} was given the name coeff twice: give each a name of its own.\n"
 
 
 # What fit says

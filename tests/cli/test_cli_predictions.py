@@ -173,6 +173,10 @@ def files(tmp_path, monkeypatch):
             ["--outputs", "u=h.npy", "--outputs", "v=f"],
             [[5, 1], {"u": [5, 9], "v": [5, 2, 3]}, 5, ["data.npz"] * 2 + ["h.npy"]],
         ),
+        (
+            ["--inputs", "k", "--samples", "1:3", "--inputs", "b=k"],
+            [{"k": [2, 4], "b": [2, 4]}, [2, 7], 2, ["data.npz"] * 3],
+        ),
         (["--inputs", "a=k", "--samples", "1:3"], [{"a": [2, 4]}, [2, 7], 2, ["data.npz"] * 2]),
     ],
 )
@@ -183,7 +187,7 @@ def test_named_keys_become_a_mapping(files, arguments, expected):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--inputs", "a=k", "--inputs", "f"], "--inputs was given 2 times: give each a name, as in NAME=f."),
+        (["--inputs", "k", "--inputs", "f[0]"], "--inputs was given 2 times: give each a name, as in NAME=f[0]."),
         (["--inputs", "a=k", "--inputs", "a=f"], "--inputs was given the name a twice"),
         (["--inputs", "a=q"], "no array 'q'"),
         (["--inputs", "a=none.npz:q"], "no data file none.npz"),

@@ -241,6 +241,9 @@ def model_facts(model: Any) -> dict[str, Any]:
         facts |= {"widths": list(model.widths), "scales": list(model.scales_)}
         facts["energy_scales"] = list(model.energy_scales_)
     facts |= packing_facts(fitted.packing)
+    for side in ("input", "output"):
+        if f"{side}s_by_name" in facts:  # what stands there is the size of arrays inside
+            del facts[f"{side}_grid"]
     if (parts := model.sensitivity_.parts) is not None:
         facts["part_shares"] = {name: float(share) for name, share in parts.items()}
     if fitted.channels:

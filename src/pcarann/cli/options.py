@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 _LIMIT = "pcarann.limit"
-_NAMED = re.compile(r"(\w[\w.-]*)=(.+)")
+_NAMED, _WORD = re.compile(r"(\w[\w.-]*)=(.+)"), re.compile(r"\w[\w.-]*")
 
 PROBLEMS = ("burgers", "darcy", "navier_stokes", "backward_heat")
 
@@ -103,17 +103,18 @@ def strides(_: click.Context, option: click.Parameter, text: str | None) -> tupl
 
 
 def keys(_: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> str | dict[str, str]:
-    """Take one key as it is, and parse several, "NAME=KEY" each, into a mapping."""
+    """Take one key as it is, and parse several, "NAME=KEY" each, into a mapping; a plain word names itself."""
     named = [_NAMED.fullmatch(text) for text in texts]
     if len(texts) == 1 and named[0] is None:
         return texts[0]
     found: dict[str, str] = {}
     for text, match in zip(texts, named, strict=True):
-        if match is None:
+        if match is None and not _WORD.fullmatch(text):
             raise ValueError(f"--{option.name} was given {len(texts)} times: give each a name, as in NAME={text}.")
-        if match[1] in found:
-            raise ValueError(f"--{option.name} was given the name {match[1]} twice: give each a name of its own.")
-        found[match[1]] = match[2]
+        name, key = (text, text) if match is None else (match[1], match[2])
+        if name in found:
+            raise ValueError(f"--{option.name} was given the name {name} twice: give each a name of its own.")
+        found[name] = key
     return found
 
 
