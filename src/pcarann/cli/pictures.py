@@ -20,9 +20,9 @@ _MOST_ROWS = 6
 
 
 def picture_targets(folder: Path, sources: Iterable[Path]) -> dict[str, Target]:
-    """The pictures of the best, the median and the worst sample in a folder, which is made; refused where not ours."""
+    """The pictures that `evaluate` draws into a folder, which is made; refused where it has others of these names."""
     check_folder(folder)
-    targets = {rank: Target(folder / f"{rank}.png", "--plots", force=False) for rank in _RANKS}
+    targets = {name: Target(folder / f"{name}.png", "--plots", force=False) for name in (*_RANKS, "trust")}
     folder.mkdir(parents=True, exist_ok=True)
     for target in targets.values():
         target.check_picture(sources)

@@ -33,6 +33,7 @@ from pcarann.cli.output import busy, show
 from pcarann.cli.pictures import draw_samples, picture_targets
 from pcarann.cli.scale import scale_options
 from pcarann.cli.targets import Target, target_option
+from pcarann.cli.trust import Evaluated, draw_trusts
 from pcarann.files import atomic_writer
 
 __all__ = ["evaluate", "predict", "write_prediction"]
@@ -187,9 +188,7 @@ def _flat(fields: Mapping[str, Any]) -> dict[str, Any]:
     help="Intervals of level 1 − alpha, if calibrated.",
 )
 @method_option
-@click.option(
-    "--plots", type=click.Path(path_type=Path), help="Folder for pictures of the best, the median and the worst sample."
-)
+@click.option("--plots", type=click.Path(path_type=Path), help="Folder for pictures: samples, coverage, errors.")
 @device_option
 @json_option
 def evaluate(model: Path, data: Source, alpha: float, method: Any, plots: Path | None, **others: Any) -> None:
@@ -213,6 +212,7 @@ def evaluate(model: Path, data: Source, alpha: float, method: Any, plots: Path |
         facts["intervals"] = "none: the model was changed after its calibration, calibrate again"
     if targets:
         facts["pictures"] = draw_samples(targets, found, u, mesh_of(fitted), data)
+        facts["pictures"] += draw_trusts(targets["trust"], Evaluated(fitted, a, u, found, alpha, method))
     show(facts, others["as_json"], "Evaluation")
 
 

@@ -4,6 +4,7 @@ from pcarann.drawing.fields import draw_field
 from pcarann.drawing.layout import Place
 from pcarann.drawing.predictions import draw_prediction
 from pcarann.drawing.style import BLUE, DARK, GREEN, GREY, ORANGE, PURPLE, RED, SKY, blank, save, style
+from pcarann.drawing.trust import draw_trust
 
 __all__ = [
     "BLUE",
@@ -18,6 +19,7 @@ __all__ = [
     "blank",
     "draw_field",
     "draw_prediction",
+    "draw_trust",
     "save",
     "style",
 ]
