@@ -16,7 +16,7 @@ def case(kind, method="sample"):
     if kind == "parts":
         X, y = {"a": a}, {"u": u, "t": u[:, 0]}
     elif kind == "stages":
-        model, X = Staged(n_stages=1, n_features=6, n_members=2), np.cumsum(u, axis=1)
+        model, X = Staged(n_stages=1, n_features=6, n_members=2), np.arcsin(u)
     elif kind == "flow":
         model = Marching(PCARaNN(**SMALL), choose=False)
         y = np.stack([u * 0.9**t for t in range(1, 4)], axis=1)
