@@ -27,6 +27,7 @@ from sklearn.base import clone
 from pcarann.backend.arrays import Array, place_of
 from pcarann.backend.linearized import Linearized
 from pcarann.backend.locking import writing
+from pcarann.containers.exchange import checked_outputs
 from pcarann.containers.packing import only_arrays
 from pcarann.derivatives.fields import FieldDerivative
 from pcarann.derivatives.jacobian import jacobian
@@ -46,7 +47,7 @@ from pcarann.metrics import variance_weighted_r2
 from pcarann.operator import PCARaNN
 from pcarann.scale.kinds import refuse_lazy
 from pcarann.storage.formats import Document, Tensors
-from pcarann.surrogate import Surrogate, checked_outputs
+from pcarann.surrogate import Surrogate
 from pcarann.uncertainty.bands import Band, Block, Spread
 from pcarann.uncertainty.conformal import Method, check_level
 from pcarann.uncertainty.fit_report import FitReport
@@ -195,9 +196,11 @@ class Marching(Surrogate):
                 wanted = f"but this model predicts {flow.window}: a calibration needs them all"
                 raise ValueError(f"y has {steps} later snapshots, {wanted}.")
             flow = flow if steps is None else replace(flow, window=steps)
-            found = judged(self._looked(X, flow), checked_outputs(y, flow), flow.output_size)
+            truth = checked_outputs(y, flow)
+            found = judged(self._looked(X, flow), truth, flow.output_size)
             whole = WindowCalibration.by_steps(found.scores, found.floor, flow.window)
             self._publish(calibration=whole, calibrated=flow.state, history=History.calibrated(found.errors))
+        self._warn_of_learned(X, truth, flow, "calibration trajectories")
         return self
 
     def predict_interval(
