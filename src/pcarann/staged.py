@@ -44,7 +44,6 @@ from pcarann.storage.stages import described_stages
 from pcarann.surrogate import Surrogate
 from pcarann.symmetry.generators import Symmetry
 from pcarann.uncertainty.bands import Block
-from pcarann.uncertainty.fingerprints import Fingerprints
 from pcarann.validation import (
     check_count,
     check_fields,
@@ -189,7 +188,7 @@ class Staged(Surrogate):
             known = range_of(layout, every, units.inputs)
             record = FittedStages.of(grown, samples, start, units, (begun, 0 if judged else held), known)
             place.wait()
-            record = replace(record, packing=pair.packing, known=Fingerprints.of(inputs, outputs))
+            record = replace(record, packing=pair.packing, known=record.fingerprints(inputs, outputs))
             self._fitted = replace(record, seconds={"total": perf_counter() - began})
             self.__dict__.pop("auto_report_", None)
         return self

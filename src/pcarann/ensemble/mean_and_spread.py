@@ -37,6 +37,7 @@ _ENCODED_ROWS = 256  # fields at a time through the PCA, which makes a centred c
 # Samples travel in multiples of this, the last block padded with zeros: BLAS rounds differently for other shapes,
 # and a prediction should not depend on the samples beside it.
 _TILE = 64
+_PIECE = 16 * _TILE  # samples that one core takes where there is one member
 _FEW = 8  # rows that go one by one: from here on, one tile costs less
 _PROBED, _JUDGES, _STEADY = 3, 2, 1e-10  # training rows and members that are looked at; what rounding may change
 _FIELD_BYTES = 1 << 26  # memory of one block of fields while their spread is summed
@@ -214,7 +215,21 @@ class Ensemble:
         parts = orbit if alone else [padded(part) for part in orbit]
         x = parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
         samples = int(x.shape[0])
+        if len(self.members) == 1 and self.place.by_numpy and not alone:
+            return iter([self._alone_in_pieces(x)])
         return self.over_members(lambda m: m.few(x) if alone else m(x), samples, self.members[-1].seconds(samples))
+
+    def _alone_in_pieces(self, x: Array) -> Array:
+        """The one member's output latents: cores share the samples, so that its products stay on one thread each."""
+        member, size = self.members[0], min(_PIECE, int(x.shape[0]))
+        parts = concurrently(
+            lambda rows: member(x[rows, :]),
+            cuts(int(x.shape[0]), _PIECE),
+            place=self.place,
+            bytes_each=member.features.working_bytes(size),
+            seconds_each=member.seconds(size),
+        )
+        return self.place.xp.concat(list(parts))
 
     def _one_by_one(self, rows: int) -> bool:
         """Whether so many rows go each by itself."""

@@ -230,13 +230,18 @@ class FittedStages:
 
     def remembering(self, inputs: Array, outputs: Array) -> FittedStages:
         """The record that knows further (samples, values) pairs, as they were handed in, as used."""
-        return self if self.known is None else replace(self, known=self.known.joined(Fingerprints.of(inputs, outputs)))
+        new = self.fingerprints(inputs, outputs)
+        return self if self.known is None else replace(self, known=self.known.joined(new))
+
+    def fingerprints(self, inputs: Array, outputs: Array) -> Fingerprints:
+        """Those of (samples, values) pairs, as they were handed in."""
+        return Fingerprints.of(inputs / self.units.inputs, self.outputs(outputs))
 
     def recognised(self, inputs: Array, outputs: Array) -> Recognised:
         """Which (samples, values) pairs, as they were handed in, were learned before."""
         if self.known is None or self.layout.trained:
             return Recognised.unknown(int(inputs.shape[0]))
-        return self.known.recognised(inputs, outputs)
+        return self.known.recognised(inputs / self.units.inputs, self.outputs(outputs))
 
     def _started(self, inputs: Array) -> Array:
         return self.outputs(self.start(inputs))
