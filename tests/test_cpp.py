@@ -5,11 +5,11 @@ import subprocess
 
 import numpy as np
 import pytest
-from pcarann.export.onnx_file import to_onnx
 
 from house import ROOT
 from pcarann import PCARaNN
 from pcarann.export.graph import OPERATORS, Sheet
+from pcarann.export.onnx_file import to_onnx
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
