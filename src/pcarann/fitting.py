@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from pcarann.backend.arrays import Array, Place, place_of, taken
-from pcarann.backend.concurrency import alike, least_seconds, single_threaded
+from pcarann.backend.concurrency import single_threaded
 from pcarann.backend.progress import Clock, Tick
 from pcarann.containers.packing import Packing, packed
 from pcarann.ensemble.maps import KernelMap, RandomMap
@@ -228,9 +228,7 @@ def _encode(settings: Settings, samples: Samples, group: Group | None, tick: Tic
             complain=complaints.append,
             **({} if watch is None else {"watch": watch}),
         )
-        rows, values = (int(n) for n in fields.shape)
-        with alike(place, least_seconds(rows * values * min(rows, values))):
-            found = copies[side].fit_pca(fields, order.parts, fit)
+        found = copies[side].fit_pca(fields, order.parts, fit)
         clock.lap(f"{name}_pca")
         return found
 

@@ -20,7 +20,7 @@ from pcarann.backend.linearized import Linearized
 from pcarann.backend.locking import writing
 from pcarann.backend.progress import progress
 from pcarann.containers.elsewhere import AtPoints, OfParts
-from pcarann.containers.exchange import checked_outputs
+from pcarann.containers.exchange import checked_outputs, refuse_unaligned
 from pcarann.containers.packing import packed
 from pcarann.containers.scaling import OutputCode
 from pcarann.derivatives.latent_model import linearized_at
@@ -311,8 +311,7 @@ class PCARaNN(FittedAttributes, Surrogate):
 
     def _new_pairs(self, X: Array, y: Array, fitted: Fitted) -> tuple[Look, Array]:
         """New samples, checked, (samples, values) each, and the inputs encoded."""
-        if fitted.packing is not None:
-            fitted.packing.refuse_unaligned(X, y)
+        refuse_unaligned(X, y, fitted)
         if fitted.is_elsewhere:
             raise ValueError(
                 "A model on another grid cannot adapt: adapt the one that it came from, and call `on` again."

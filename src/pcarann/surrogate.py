@@ -120,11 +120,12 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
         """
         with writing(self):
             fitted = self._require_fitted()
+            said: list[str] = []
             if is_lazy(X, y):
-                found, said = lazy_calibration(self, X, y), []
+                calibration, errors = lazy_calibration(self, X, y)
             else:
-                *found, said = self._calibration(X, y, fitted)
-            self._publish(calibration=found[0], calibrated=fitted.state, history=History.calibrated(found[1]))
+                calibration, errors, said = self._calibration(X, y, fitted)
+            self._publish(calibration=calibration, calibrated=fitted.state, history=History.calibrated(errors))
         warn_user(*said)
         return self
 

@@ -250,14 +250,8 @@ class Marching(Surrogate):
     def on(self, target: Any) -> Marching:
         """Return this flow with snapshots on another grid, given and predicted, as its step has it; uncalibrated."""
         self._require_fitted()
-        marched = self._marched
-        if not hasattr(marched.model, "on"):
-            raise ValueError(f"A flow of {type(marched.model).__name__} cannot go to another grid, since it cannot.")
-        model = marched.model.on(target, **({"inputs": target} if isinstance(marched.model, PCARaNN) else {}))
-        values = [math.prod(one.fitted_.output_grid) for one in (model, marched.model)]
-        reach = marched.reach and replace(marched.reach, norm=marched.reach.norm * math.sqrt(values[0] / values[1]))
         found = copy(self)
-        found.marched_ = replace(marched, model=model, reach=reach, calibration=None, history=None)
+        found.marched_ = self._marched.on(target)
         return found
 
     def novelty(self, X: Array, *, steps: int | None = None, controls: Array | None = None) -> RolloutNovelty:
