@@ -242,8 +242,14 @@ class Ensemble:
         """Fields of (rows, latent) output latents, into `out` if given."""
         pca, samples = self.output_pca, int(latents.shape[0])
         fields = self.place.empty(samples, pca.mean.shape[0]) if out is None else out
+        count = int(fields.shape[0])  # padded latents are more
         if not self._one_by_one(samples):
-            self._shared(lambda rows: pca.decode(latents[rows, :], fields[rows, :]), samples, pca)
+
+            def decode(rows: slice) -> None:
+                if rows.start < count:
+                    pca.decode(latents[rows, :], fields[rows.start : min(rows.stop, count), :])
+
+            self._shared(decode, samples, pca)
             return fields
         with unhurried(self.place, _seconds(pca, samples)):
             for row in cuts(samples, 1):
