@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from pcarann import Adapt, PCARaNN
-from pcarann.fitted import Look
 
 SMALL = {"n_components": 6, "widths": (40, 30), "n_members": 2, "scales": "energy"}
 
@@ -64,10 +63,12 @@ def test_another_start_is_refused_after_adaptation_began(adapting, pairs):
     assert np.array_equal(adapting.predict(pairs.inputs[:3]), before)
 
 
-def test_looks_that_are_joined_say_what_one_look_at_all_says(pairs):
-    fitted = PCARaNN(n_components=4, widths=(20, 10), n_members=1, scales="energy").fit(*pairs[:100]).fitted_
-    inputs = fitted.inputs(np.concatenate([pairs.inputs[100:110], 5 * pairs.inputs[110:113]]))
-    looks = [fitted.look(inputs[rows]) for rows in (slice(0, 5), slice(5, 12), slice(12, 13))]
-    joined = Look.joined([Look.joined([look]) for look in looks])
-    assert joined.inputs.shape[0] == 1
-    assert fitted.warning(joined) == fitted.warning(fitted.look(inputs)) is not None
+def test_samples_learned_by_fit_partial_fit_and_a_refit_are_recognised(adapting, pairs):
+    adapting.partial_fit(*pairs[90:120]).refit_readout(*pairs[120:150])
+    adapting.partial_fit(*pairs[150:160])
+    assert adapting.trained_on(*pairs[80:200]).tolist() == [True] * 80 + [False] * 40
+
+
+def test_a_model_on_another_grid_remembers_no_samples(adapting, pairs):
+    moved = adapting.on(tuple(2 * n for n in pairs.outputs.shape[1:]))
+    assert not moved.trained_on(pairs.inputs[:50], moved.predict(pairs.inputs[:50])).any()

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 import pcarann.features.kernel
 import pcarann.features.relevance
@@ -61,3 +62,32 @@ def few_rows(monkeypatch):
 def test_lengths_and_metrics_are_learned_from_a_whole_sorted_sweep(few_rows, options):
     ordered, shuffled = errors_sorted_and_shuffled(waking(1000, seed=0), waking(400, seed=1), **options)
     assert ordered <= 1.5 * shuffled  # the fault costs a factor of 7 to 200
+
+
+def smooth_table(samples=250):
+    rng, x = np.random.default_rng(3), np.linspace(0, 1, 300)
+    a = rng.uniform(size=(samples, 5))
+    return a, np.sin(3 * a[:, :1] + x) * a[:, 1:2]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"widths": (200, 80), "n_members": 1},
+        {"regressor": "kernel", "n_members": 1},
+        {"regressor": "kernel", "relevance": "learned", "n_members": 2},
+        {"widths": (60, 30), "relevance": "learned", "n_members": 2, "scales": "energy"},
+        {"widths": (60, 30), "ridge": "gcv", "n_members": 3, "scales": "energy"},
+    ],
+    ids=["one member", "kernel", "kernel in a learned metric", "learned metric", "chosen ridge"],
+)
+def test_fits_and_predictions_are_the_same_bytes_on_any_number_of_threads(options):
+    a, u = smooth_table()
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            model = PCARaNN(n_components=(5, 1 - 1e-12), **options).fit(a[:200], u[:200])
+            found.append((model.ridge_, *model.predict(a[200:], return_std=True)))
+    assert found[0][0] == found[1][0]
+    assert np.array_equal(found[0][1], found[1][1])
+    assert np.array_equal(found[0][2], found[1][2])

@@ -22,6 +22,7 @@ NAV: dict[str, dict[str, str]] = {
         "umbridge.md": "UM-Bridge",
         "cpp.md": "C++",
         "performance.md": "Performance",
+        "reproducibility.md": "Reproducibility",
         "export.md": "Models for other programs",
         "scale.md": "Larger than memory",
         "migrating.md": "Coming from other libraries",

@@ -8,7 +8,7 @@ is a new state, and a calibration of an older one is stale, unless what changed 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,45 +28,17 @@ from pcarann.options import Adapt
 from pcarann.symmetry.generators import Symmetry
 from pcarann.uncertainty.conformal import Calibration
 from pcarann.uncertainty.extrapolation import Edge, Outside
+from pcarann.uncertainty.fingerprints import Fingerprints, Recognised
 from pcarann.uncertainty.fit_report import FitReport
+from pcarann.uncertainty.look import Look
 from pcarann.uncertainty.monitor import History
 from pcarann.uncertainty.novelty import LEVEL, Names, Novelty, NoveltyTest, Sight, Values
 from pcarann.uncertainty.view import View
 from pcarann.validation import check_fields, column_names
 
-__all__ = ["Fitted", "Look"]
+__all__ = ["Fitted"]
 
 _LOOKED_AT = 4096  # inputs at a time that are compared with the training data
-
-
-@dataclass(frozen=True)
-class Look:
-    """Encoded inputs beside the training data."""
-
-    inputs: Array
-    """(samples, values), in the units inside"""
-    orbit: list[Array]
-    """Their latents, moved by each element that predictions are averaged over"""
-    p: Values | None
-    """p-value of each; None where the file of the model does not say"""
-    worst: Any
-    """The statistic that is deepest in its tail"""
-    residual: Values
-    """Norm of what the modes miss of each"""
-    kept: int | None = None
-    """The one of many inputs that `inputs` and `orbit` still hold; None where they hold all"""
-
-    @classmethod
-    def joined(cls, looks: Sequence[Look]) -> Look:
-        """All of these as one, of which the farthest input alone is kept."""
-        least = [float(look.p.min()) for look in looks if look.p is not None]
-        at = least.index(min(least))
-        own = int(looks[at].p.argmin())  # type: ignore[union-attr]
-        row = slice(own, own + 1) if looks[at].kept is None else slice(0, 1)
-        before = sum(len(look.residual) for look in looks[:at])
-        p, worst, residual = (np.concatenate([getattr(look, n) for look in looks]) for n in ("p", "worst", "residual"))
-        orbit = [x[row, :] for x in looks[at].orbit]
-        return cls(looks[at].inputs[row, :], orbit, p, worst, residual, before + own)
 
 
 @dataclass(frozen=True)
@@ -320,6 +292,14 @@ class Fitted:
         # Copies beside their sample: a row's age, which forgetting counts, then does not depend on the block's length.
         first, second = (xp.reshape(xp.stack(rows, axis=1), (-1, rows[0].shape[1])) for rows in (x, y))
         return first, second
+
+    def recognised(self, inputs: Array, outputs: Array) -> Recognised:
+        """Which (samples, values) pairs, as they were handed in, were learned before."""
+        if self.is_elsewhere:
+            return Recognised.unknown(int(inputs.shape[0]))
+        x, y, _ = self.rows.joined()
+        encoded = self.ensemble.encode(self.inputs(inputs)), self.ensemble.output_pca.encode(self.outputs(outputs))
+        return Fingerprints.of(x, y).recognised(*encoded)
 
     def adapted(self, inputs: Array, outputs: Array, adapt: Adapt) -> Fitted:
         """The record after new (samples, values) pairs were taken in by recursive least squares."""

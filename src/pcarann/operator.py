@@ -20,10 +20,11 @@ from pcarann.backend.linearized import Linearized
 from pcarann.backend.locking import writing
 from pcarann.backend.progress import progress
 from pcarann.containers.elsewhere import AtPoints, OfParts
+from pcarann.containers.exchange import checked_outputs, refuse_unaligned
 from pcarann.containers.packing import packed
 from pcarann.containers.scaling import OutputCode
 from pcarann.derivatives.latent_model import linearized_at
-from pcarann.fitted import Fitted, Look
+from pcarann.fitted import Fitted
 from pcarann.fitting import plain_samples, train
 from pcarann.options import Adapt, Fields, Kernel
 from pcarann.scale.calibration import streamed
@@ -33,10 +34,11 @@ from pcarann.scale.samples import lazy_samples, scale_report
 from pcarann.settings import Settings, packed_options, settled_fields
 from pcarann.storage.document import described
 from pcarann.storage.formats import Document, Tensors
-from pcarann.surrogate import Surrogate, checked_outputs
+from pcarann.surrogate import Surrogate
 from pcarann.symmetry.generators import Symmetry
 from pcarann.uncertainty.bands import Block
 from pcarann.uncertainty.conformal import PartsCalibration
+from pcarann.uncertainty.look import Look
 from pcarann.uncertainty.novelty import LEVEL, Novelty
 from pcarann.uncertainty.watching import Looked
 from pcarann.validation import check_count, check_number, check_pair_lengths, check_seed, warn_user
@@ -309,8 +311,7 @@ class PCARaNN(FittedAttributes, Surrogate):
 
     def _new_pairs(self, X: Array, y: Array, fitted: Fitted) -> tuple[Look, Array]:
         """New samples, checked, (samples, values) each, and the inputs encoded."""
-        if fitted.packing is not None:
-            fitted.packing.refuse_unaligned(X, y)
+        refuse_unaligned(X, y, fitted)
         if fitted.is_elsewhere:
             raise ValueError(
                 "A model on another grid cannot adapt: adapt the one that it came from, and call `on` again."

@@ -20,6 +20,7 @@ from pcarann.backend.linearized import Linearized
 from pcarann.backend.locking import writing
 from pcarann.backend.progress import progress
 from pcarann.backend.random import spread
+from pcarann.containers.exchange import checked_outputs
 from pcarann.containers.packing import packed
 from pcarann.mesh.mesh import Mesh
 from pcarann.operator import PCARaNN
@@ -40,7 +41,7 @@ from pcarann.spatial.terms import Terms
 from pcarann.storage.document import described
 from pcarann.storage.formats import Document, Tensors
 from pcarann.storage.stages import described_stages
-from pcarann.surrogate import Surrogate, checked_outputs
+from pcarann.surrogate import Surrogate
 from pcarann.symmetry.generators import Symmetry
 from pcarann.uncertainty.bands import Block
 from pcarann.validation import (
@@ -187,7 +188,8 @@ class Staged(Surrogate):
             known = range_of(layout, every, units.inputs)
             record = FittedStages.of(grown, samples, start, units, (begun, 0 if judged else held), known)
             place.wait()
-            self._fitted = replace(record, seconds={"total": perf_counter() - began}, packing=pair.packing)
+            record = replace(record, packing=pair.packing, known=record.fingerprints(inputs, outputs))
+            self._fitted = replace(record, seconds={"total": perf_counter() - began})
             self.__dict__.pop("auto_report_", None)
         return self
 

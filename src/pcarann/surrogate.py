@@ -18,8 +18,9 @@ from typing import Any, Self
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 
-from pcarann.backend.arrays import Array, place_of
+from pcarann.backend.arrays import Array
 from pcarann.backend.locking import writing
+from pcarann.containers.exchange import checked_outputs, handed_out, refuse_unaligned
 from pcarann.containers.portraits import Portrait
 from pcarann.containers.state import State
 from pcarann.derivatives.differentiable import Differentiable
@@ -29,16 +30,17 @@ from pcarann.metrics import variance_weighted_r2
 from pcarann.options import whole_options
 from pcarann.quantity.quantity import Quantity
 from pcarann.scale.calibration import lazy_calibration
-from pcarann.scale.kinds import is_lazy
+from pcarann.scale.kinds import is_lazy, refuse_lazy
 from pcarann.scale.predictions import lazy_band, lazy_prediction, lazy_score
 from pcarann.storage.container import write
 from pcarann.uncertainty.bands import Band, Block, Spread, band, gathered
 from pcarann.uncertainty.conformal import Calibration, Method, PartsCalibration, check_level
+from pcarann.uncertainty.fingerprints import Recognised, too_narrow
 from pcarann.uncertainty.monitor import History
 from pcarann.uncertainty.watching import Looked, Watched, judged
-from pcarann.validation import check_fields, check_memory, check_pair_lengths, required
+from pcarann.validation import check_fields, check_memory, check_pair_lengths, warn_user
 
-__all__ = ["Surrogate", "checked_outputs"]
+__all__ = ["Surrogate"]
 
 
 class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -87,7 +89,7 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
         fitted = self.asked(**how)
         plain, handed = self._opened(X, fitted, whole=False)
         blocks = self._member_blocks(plain, fitted, members)
-        return ((rows, tuple(handed(_handed(plain, fitted, one)) for one in fields)) for rows, fields in blocks)
+        return ((rows, tuple(handed(handed_out(plain, fitted, one)) for one in fields)) for rows, fields in blocks)
 
     def quantity(self, of: Any, derivative: Callable[[Any], Any] | None = None) -> Quantity:
         """A quantity of interest of predictions, with spread, intervals and gradient of its own.
@@ -101,32 +103,51 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
         return Quantity(self, of, derivative)
 
     def score(self, X: Array, y: Array, sample_weight: Array | None = None) -> float:
-        """R² of the prediction, all output values weighted by their variance."""
+        """R² of the prediction, all output values weighted by their variance; training samples are as welcome."""
         fitted = self._require_fitted()
         if is_lazy(X, y):
             return lazy_score(self, X, y, sample_weight)
-        _refuse_unaligned(X, y, fitted)
+        refuse_unaligned(X, y, fitted)
         truth = fitted.handed(checked_outputs(y, fitted))
         found = self._predicted(self._opened(X, fitted)[0], fitted, False)
         check_pair_lengths(int(found.shape[0]), int(truth.shape[0]))
         return variance_weighted_r2(found, truth, sample_weight)
 
     def calibrate(self, X: Array, y: Array) -> Self:
-        """Calibrate intervals on samples that were used for nothing else; any level can be asked for afterwards."""
+        """Calibrate intervals on samples that were used for nothing else; any level can be asked for afterwards.
+
+        A warning says how many of them the model was trained on, as far as it can tell (`trained_on`).
+        """
         with writing(self):
             fitted = self._require_fitted()
-            found = lazy_calibration(self, X, y) if is_lazy(X, y) else self._calibration(X, y, fitted)
-            self._publish(calibration=found[0], calibrated=fitted.state, history=History.calibrated(found[1]))
+            said: list[str] = []
+            if is_lazy(X, y):
+                calibration, errors = lazy_calibration(self, X, y)
+            else:
+                calibration, errors, said = self._calibration(X, y, fitted)
+            self._publish(calibration=calibration, calibrated=fitted.state, history=History.calibrated(errors))
+        warn_user(*said)
         return self
 
-    def _calibration(self, X: Array, y: Array, fitted: Any) -> tuple[Calibration, Any]:
-        """The calibration on these samples, and the relative error of each."""
-        _refuse_unaligned(X, y, fitted)
-        looked, truth = self._looked(self._opened(X, fitted)[0], fitted), checked_outputs(y, fitted)
-        found = judged(looked, truth, fitted.output_size)
+    def trained_on(self, X: Any, y: Any, **how: Any) -> Any:
+        """Which samples the model was trained on, (samples,) of bool: those whose input and output it has learned.
+
+        None of them where repeats in the training set, or closeness of all samples, explain that some agree. A model
+        on another grid, and stages of older files, remember nothing. Options are those of a roll-out's `predict`.
+        """
+        refuse_lazy("trained_on", X, y)
+        fitted = self.asked(**how)
+        refuse_unaligned(X, y, fitted)
+        return self._recognised(self._opened(X, fitted)[0], checked_outputs(y, fitted), fitted).told
+
+    def _calibration(self, X: Array, y: Array, fitted: Any) -> tuple[Calibration, Any, list[str]]:
+        """The calibration on these samples, the relative error of each, and what has to be said of them."""
+        refuse_unaligned(X, y, fitted)
+        plain, truth = self._opened(X, fitted)[0], checked_outputs(y, fitted)
+        found = judged(self._looked(plain, fitted), truth, fitted.output_size)
         sizes, pair = () if fitted.packing is None else fitted.packing.output_sizes, (found.scores, found.floor)
         calibration = PartsCalibration.of_parts(*pair, sizes) if len(sizes) > 1 else Calibration.of(*pair)
-        return calibration, found.errors
+        return calibration, found.errors, too_narrow(self._recognised(plain, truth, fitted), "calibration samples")
 
     def predict_interval(self, X: Any, alpha: float = 0.05, method: Method = "sample") -> Any:
         """Predict fields with intervals of level 1 − alpha.
@@ -257,22 +278,32 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
 
     def _predicted(self, X: Array, fitted: State, return_std: bool) -> Any:
         if not return_std:
-            return _handed(X, fitted, self._mean(X, fitted))
+            return handed_out(X, fitted, self._mean(X, fitted))
         found = self._spread(X, fitted)
-        return _handed(X, fitted, found.mean), _handed(X, fitted, found.std)
+        return handed_out(X, fitted, found.mean), handed_out(X, fitted, found.std)
 
     def _parts(self, X: Array, fitted: State) -> Spread:
         found = self._spread(X, fitted)
-        beyond = None if found.beyond is None else _handed(X, fitted, found.beyond)
-        return Spread(_handed(X, fitted, found.mean), _handed(X, fitted, found.members), beyond)
+        beyond = None if found.beyond is None else handed_out(X, fitted, found.beyond)
+        return Spread(handed_out(X, fitted, found.mean), handed_out(X, fitted, found.members), beyond)
 
     def _looked(self, X: Array, fitted: Any) -> Looked:
         return (*self._blocks(X, fitted), None)
 
     def _come_true(self, X: Any, y: Any) -> tuple[Any, Looked, Array]:
         fitted = self._require_fitted()
-        _refuse_unaligned(X, y, fitted)
+        refuse_unaligned(X, y, fitted)
         return fitted, self._looked(self._opened(X, fitted)[0], fitted), checked_outputs(y, fitted)
+
+    @staticmethod
+    def _recognised(X: Array, truth: Array, fitted: State) -> Recognised:
+        """Which samples were learned before, their outputs in the units inside."""
+        inputs = check_fields(X, "X", fitted.place)[0]
+        check_pair_lengths(int(inputs.shape[0]), int(truth.shape[0]))
+        return fitted.recognised(inputs, fitted.handed(truth))
+
+    def _warn_of_learned(self, X: Array, truth: Array, fitted: State, called: str) -> None:
+        warn_user(*too_narrow(self._recognised(X, truth, fitted), called))
 
     def _require_calibrated(self, fitted: State) -> Calibration:
         if fitted.calibration is None:
@@ -288,7 +319,7 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
     def _interval(self, X: Array, fitted: State, alpha: float, method: Method) -> Band:
         calibration = self._require_calibrated(fitted)
         found = band(calibration, self._spread(X, fitted), alpha, method)
-        return Band(*(_handed(X, fitted, part) for part in (found.mean, found.std, found.lower, found.upper)))
+        return Band(*(handed_out(X, fitted, part) for part in (found.mean, found.std, found.lower, found.upper)))
 
     def _prepare(self, memory: int, single: bool) -> None:
         inner: Any = getattr(self, "model_", None)
@@ -301,22 +332,3 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
     def _spread(self, X: Array, fitted: State) -> Spread:
         samples, blocks = self._blocks(X, fitted)
         return gathered(blocks, samples, math.prod(fitted.output_grid), fitted.place)
-
-
-def checked_outputs(y: Any, fitted: State) -> Array:
-    """True outputs of a user in the units inside, (samples, values), or a refusal."""
-    grid = fitted.output_grid
-    y = required(y) if fitted.packing is None else fitted.packing.truth(y, fitted.place)
-    return fitted.outputs(check_fields(y, "y", fitted.place, grid=grid, scalar=not grid, owner="the model")[0])
-
-
-def _refuse_unaligned(X: Any, y: Any, fitted: State) -> None:
-    if fitted.packing is not None:
-        fitted.packing.refuse_unaligned(X, y)
-
-
-def _handed(X: Array, fitted: State, fields: Array) -> Array:
-    """(samples, values) outputs on their grid and in their unit, as the kind of array that the user handed in."""
-    place = place_of(X)
-    fields = place.put(fitted.handed(fields))
-    return place.xp.reshape(fields, (fields.shape[0], *fitted.output_grid))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pcarann.backend.arrays import place_of
-from pcarann.backend.concurrency import concurrently, least_seconds, single_threaded
+from pcarann.backend.concurrency import alike, concurrently, least_seconds, single_threaded
 
 
 @pytest.mark.parametrize("bytes_each", [1, 2 << 30], ids=["threads", "one at a time"])
@@ -75,3 +75,17 @@ def test_the_limit_on_linear_algebra_is_set_by_one_thread_and_lifted_by_another(
         first.join()
         assert set(threads()) <= {1}
     assert threads() == before
+
+
+@pytest.mark.parametrize(("seconds", "limited"), [(0.1, True), (10.0, False)])
+def test_a_single_call_stays_on_one_thread_unless_it_takes_long(seconds, limited):
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    def threads(_=None):
+        return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+
+    with threadpool_limits(2, user_api="blas"):
+        found = list(concurrently(threads, [0], place=place_of(None), bytes_each=1, seconds_each=seconds))
+        assert found == [{1} if limited else {2}]
+        with alike(place_of(None), seconds):
+            assert threads() == found[0]

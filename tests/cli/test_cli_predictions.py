@@ -204,3 +204,14 @@ def test_a_file_of_a_named_part_is_never_written_over(files):
     assert said == "Error: more.npz is being read: name another file to write.\n"
     source = Source(Path("data.npz"), {"a": "more.npz:g"}, "outputs", None, None)
     assert Path("more.npz") in source.files()
+
+
+def test_an_evaluation_of_training_samples_warns_and_one_of_others_does_not(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = fields()
+    np.savez("data.npz", k=found["k"], T=found["T"])
+    run("fit", "data.npz", *FIT, "--samples", "0:40", "-o", "model.pcarann")
+    named = ("--inputs", "k", "--outputs", "T")
+    known = run("evaluate", "model.pcarann", "data.npz", *named, "--samples", "20:60").stderr
+    assert "trained on 20 of these 40 samples: errors and coverage of new ones are worse" in known
+    assert "trained on" not in run("evaluate", "model.pcarann", "data.npz", *named, "--samples", "40:60").stderr

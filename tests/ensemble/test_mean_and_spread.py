@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from pcarann import PCARaNN
 from pcarann.ensemble.mean_and_spread import _TILE, _blocks
@@ -59,3 +60,19 @@ def test_spread_in_small_blocks_of_fields_equals_spread_at_once(fitted, pairs, m
     blocks = fitted.predict(inputs, return_std=True)
     assert np.allclose(whole[0], blocks[0], atol=1e-13)
     assert np.allclose(whole[1], blocks[1], atol=1e-13)
+
+
+@pytest.mark.parametrize("members", [1, 3])
+def test_predictions_are_the_same_bytes_on_any_number_of_threads_and_beside_any_samples(members):
+    rng, x = np.random.default_rng(0), np.linspace(0, 1, 2000)
+    a = sum(rng.normal(size=(600, 1)) * np.sin(k * x) / k for k in range(1, 20))
+    u = np.tanh(a)
+    model = PCARaNN(n_components=1 - 1e-12, widths=(60, 40), n_members=members, scales="energy").fit(a[:100], u[:100])
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            found.append(model.ensemble_.mean_fields([model.ensemble_.encode(a[100:])]))
+    other = a[100:].copy()
+    other[1:] = other[:0:-1]
+    assert np.array_equal(*found)
+    assert np.array_equal(model.ensemble_.mean_fields([model.ensemble_.encode(other)])[0], found[0][0])

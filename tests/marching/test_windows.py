@@ -26,7 +26,7 @@ def test_steps_are_those_of_the_calibration_and_controls_are_cut_with_them():
 
 
 def test_longer_trajectories_are_judged_over_the_calibrated_steps():
-    model = Marching(STEP, choose=False).fit(WAVES[:20, :2], WAVES[:20, 2:6]).calibrate(WAVES[:20, :2], WAVES[:20, 2:7])
-    model.observe(WAVES[20:, :2], WAVES[20:, 2:])
+    model = Marching(STEP, choose=False).fit(WAVES[:15, :2], WAVES[:15, 2:6])
+    model.calibrate(WAVES[15:20, :2], WAVES[15:20, 2:7]).observe(WAVES[20:, :2], WAVES[20:, 2:])
     assert model.monitor.observed == 10
     assert model.fitted_.calibration.by_step[4].followed is not None

@@ -6,11 +6,14 @@ import pytest
 from pcarann.storage.streams import (
     described_followed,
     described_history,
+    described_known,
     rebuilt_choice,
     rebuilt_followed,
     rebuilt_history,
+    rebuilt_known,
 )
 from pcarann.uncertainty.adaptive import Followed
+from pcarann.uncertainty.fingerprints import Fingerprints
 from pcarann.uncertainty.monitor import History, Met, Monitor
 
 RNG = np.random.default_rng(0)
@@ -79,3 +82,21 @@ def test_a_history_that_does_not_fit_is_refused(history, part):
 def test_a_choice_among_other_factors_is_refused(wrong):
     with pytest.raises(ValueError, match="its choice of forgetting is none"):
         rebuilt_choice(wrong)
+
+
+def test_what_is_remembered_of_samples_comes_back_as_it_was():
+    known, tensors = Fingerprints.of(np.arange(12.0).reshape(4, 3), np.ones((4, 2))), {}
+    described_known(known, tensors)
+    found = rebuilt_known(tensors)
+    assert np.array_equal(found.numbers, known.numbers)
+    assert found.sizes == known.sizes
+    described_known(None, tensors := {})
+    assert rebuilt_known(tensors) is None
+
+
+@pytest.mark.parametrize("part", ["numbers", "sizes"])
+@pytest.mark.parametrize("wrong", [np.zeros(3), np.full((2, 4), np.nan), np.zeros((0, 4)), np.array([1.0, -1.0])])
+def test_what_is_remembered_of_samples_is_refused_where_it_is_damaged(part, wrong):
+    tensors = {"known.numbers": np.zeros((2, 4)), "known.sizes": np.ones(2), f"known.{part}": wrong}
+    with pytest.raises(ValueError, match="remembers of its training samples is damaged"):
+        rebuilt_known(tensors)

@@ -5,6 +5,10 @@ another: streams of their own would make fits a tenth faster, and predictions a 
 
 Short calls go one after another, also with linear algebra on one thread: a second thread must be woken, and comes late
 on cores that other work shares. What is short is decided by arithmetic alone: multiplications, and bytes that are read.
+
+Products on several threads are rounded in another way than on one. So a single call, too, stays on one thread, unless
+it takes seconds even at best, and so does all that something is decided by (`alike`): what was found then does not
+depend on how many threads there are.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from typing import Any, TypeVar
 
 from pcarann.backend.arrays import Array, Place
 
-__all__ = ["concurrently", "cores", "in_pieces", "least_seconds", "single_threaded", "unhurried"]
+__all__ = ["alike", "concurrently", "cores", "in_pieces", "least_seconds", "single_threaded", "unhurried"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -28,6 +32,7 @@ Result = TypeVar("Result")
 _WORKING_BYTES = 2 << 30  # memory that concurrent calls may take together
 _MULTIPLICATIONS, _BYTES = 2e10, 1e10  # of one core in a second, at best
 _SHORT = 1e-3  # seconds below which a call is not worth a thread: waking one and Python's lock cost a tenth of that
+_LONG = 0.5  # seconds from which on a single call takes all threads
 
 
 def concurrently(
@@ -54,7 +59,8 @@ def concurrently(
             # What the caller has set for itself, such as np.errstate, holds in its threads too.
             yield from pool.map(lambda context, item: context.run(function, item), contexts, listed)
     else:
-        yield from map(function, listed)
+        with alike(place, seconds_each):
+            yield from map(function, listed)
 
 
 def least_seconds(multiplications: float, read: float = 0.0) -> float:
@@ -69,6 +75,11 @@ def least_seconds(multiplications: float, read: float = 0.0) -> float:
 def unhurried(place: Place, seconds: float) -> AbstractContextManager[None]:
     """Keep the linear algebra of NumPy on one thread for work that takes such a time at best, where that is short."""
     return single_threaded(place, seconds < _SHORT)
+
+
+def alike(place: Place, seconds: float) -> AbstractContextManager[None]:
+    """Keep the linear algebra of NumPy on one thread, unless it takes many seconds there: it then rounds alike."""
+    return single_threaded(place, seconds < _LONG)
 
 
 @contextmanager

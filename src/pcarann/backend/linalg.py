@@ -18,6 +18,7 @@ __all__ = [
     "inverse_of_lower",
     "inverse_root",
     "orthonormal",
+    "rounded",
     "solve_cholesky",
     "solve_hermitian",
     "solve_lower",
@@ -25,6 +26,15 @@ __all__ = [
 ]
 
 _SOLVED_AT_ONCE = 32  # unknowns of a triangular system that are not halved further
+
+
+def rounded(number: float) -> float:
+    """Return the ten digits of a chosen number that do not depend on how sums of some thousand terms were rounded.
+
+    >>> rounded(0.1 + 0.2), rounded(12345678.901234)
+    (0.3, 12345678.9)
+    """
+    return float(f"{number:.10g}")
 
 
 def cholesky(matrix: Array) -> Array | None:

@@ -204,6 +204,7 @@ def evaluate(model: Path, data: Source, alpha: float, method: Any, plots: Path |
         else:
             found = vars(fitted.predict_interval(a, alpha, method))
     facts: dict[str, Any] = {"samples": count(a)}
+    _warn_of_training(fitted, a, u)
     named = {"": u} if not isinstance(u, Mapping) else u
     for name, truth in named.items():
         fields = {part: field[name] if name else field for part, field in found.items()}
@@ -214,6 +215,21 @@ def evaluate(model: Path, data: Source, alpha: float, method: Any, plots: Path |
         facts["pictures"] = draw_samples(targets, found, u, mesh_of(fitted), data)
         facts["pictures"] += draw_trusts(targets["trust"], Evaluated(fitted, a, u, found, alpha, method))
     show(facts, others["as_json"], "Evaluation")
+
+
+def _warn_of_training(model: Any, a: Any, u: Any) -> None:
+    """Say that errors are of samples that a model knows; of lazy ones that is not looked for."""
+    from pcarann.scale.kinds import is_lazy
+    from pcarann.validation import warn_user
+
+    if is_lazy(a, u):
+        return
+    trained = model.trained_on(a, u)
+    if trained.any():
+        warn_user(
+            f"The model was trained on {int(trained.sum())} of these {len(trained)} samples: errors and coverage of "
+            "new ones are worse."
+        )
 
 
 def _errors(found: Mapping[str, Any], truth: Any, alpha: float) -> dict[str, Any]:

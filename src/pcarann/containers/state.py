@@ -7,6 +7,7 @@ from typing import Protocol
 from pcarann.backend.arrays import Array, Place
 from pcarann.containers.packing import Packing
 from pcarann.uncertainty.conformal import Calibration
+from pcarann.uncertainty.fingerprints import Recognised
 from pcarann.uncertainty.monitor import History
 
 __all__ = ["State"]
@@ -52,3 +53,6 @@ class State(Protocol):
 
     def handed(self, fields: Array) -> Array:
         """(samples, values) outputs in the units inside, to those that are handed out."""
+
+    def recognised(self, inputs: Array, outputs: Array) -> Recognised:
+        """Which (samples, values) pairs, as they were handed in, were learned before."""

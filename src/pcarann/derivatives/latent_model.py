@@ -8,7 +8,8 @@ from pcarann.backend.arrays import Array
 from pcarann.backend.linearized import Linearized
 from pcarann.ensemble.linearization import linearized_mean
 from pcarann.ensemble.mean_and_spread import Ensemble
-from pcarann.fitted import Fitted, Look
+from pcarann.fitted import Fitted
+from pcarann.uncertainty.look import Look
 
 __all__ = ["linearized_at", "linearized_member"]
 

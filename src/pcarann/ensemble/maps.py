@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pcarann.backend.arrays import Array, taken
-from pcarann.features.kernel import KernelFeatures, landmark_features
+from pcarann.backend.concurrency import least_seconds
+from pcarann.features.kernel import MOST_LANDMARKS, KernelFeatures, landmark_features
 from pcarann.features.random_layers import HiddenLayers, RandomFeatures, anchor_features
 from pcarann.latent.weighting import Weighting
 
@@ -37,6 +38,11 @@ class RandomMap:
         size, n1, n2 = self.layers.sizes
         return 8 * n1 * (size + n2) + 4 * 8 * rows * (n1 + n2 + size)
 
+    def seconds(self, rows: int) -> float:
+        """What the fit of one member to so many rows takes on one core at best: its sums."""
+        features = sum(self.layers.sizes)
+        return least_seconds(rows * features * min(rows, features))
+
 
 @dataclass(frozen=True)
 class KernelMap:
@@ -64,6 +70,10 @@ class KernelMap:
     def working_bytes(self, rows: int, n_originals: int) -> int:
         """Memory of the fit of one member to so many rows at a time."""
         return 4 * 8 * (rows + n_originals) * n_originals
+
+    def seconds(self, rows: int) -> float:
+        """What the fit of one member to so many rows takes on one core at best: its features, and their sums."""
+        return least_seconds(2 * rows * min(rows, MOST_LANDMARKS) ** 2)
 
 
 FeatureMap = RandomMap | KernelMap

@@ -6,8 +6,9 @@ The members differ in their random weights alone. Since G_U is affine, the mean 
 mean latents: it costs one decoding. The spread costs K decodings of latent deviations, summed in blocks of
 samples, so that K full-size fields never exist together.
 
-Samples travel in tiles, so that a prediction does not depend on those beside it; a tile costs its 64 rows. Few samples
-go one by one, and cost their own arithmetic; they differ from the same ones in a large batch by rounding alone.
+Samples travel in tiles, so that a prediction does not depend on what is beside it; a tile costs its 64 rows. Cores
+share members or samples, and products stay on one thread each: a batch is the same bytes on any number of threads. Few
+samples go one by one, and cost their own arithmetic; they differ from the same ones in a large batch by rounding alone.
 Readouts of nearly dependent features amplify rounding: where that was seen on training samples, few samples travel in a
 tile too, unless the ensemble was prepared (`pcarann.ensemble.prepared`).
 """
@@ -37,8 +38,10 @@ _ENCODED_ROWS = 256  # fields at a time through the PCA, which makes a centred c
 # Samples travel in multiples of this, the last block padded with zeros: BLAS rounds differently for other shapes,
 # and a prediction should not depend on the samples beside it.
 _TILE = 64
+_PIECE = 16 * _TILE  # samples that one core takes where there is one member
 _FEW = 8  # rows that go one by one: from here on, one tile costs less
 _PROBED, _JUDGES, _STEADY = 3, 2, 1e-10  # training rows and members that are looked at; what rounding may change
+_WORTH = 4e7  # multiplications that take some milliseconds
 _FIELD_BYTES = 1 << 26  # memory of one block of fields while their spread is summed
 
 
@@ -113,10 +116,11 @@ class Ensemble:
             with unhurried(self.place, _seconds(self.input_pca, 1)):
                 return self.place.xp.concat([self.input_pca.encode(inputs[row, :]) for row in cuts(inputs.shape[0], 1)])
         x = self.place.empty(inputs.shape[0], self.input_pca.n_components)
-        for rows in _blocks(inputs.shape[0], _ENCODED_ROWS):
-            block = padded(inputs[rows, :])
-            with unhurried(self.place, _seconds(self.input_pca, int(block.shape[0]))):
-                x[rows, :] = self.input_pca.encode(block)[: rows.stop - rows.start, :]
+
+        def encode(rows: slice) -> None:
+            x[rows, :] = self.input_pca.encode(padded(inputs[rows, :]))[: rows.stop - rows.start, :]
+
+        self._shared(encode, int(inputs.shape[0]), self.input_pca, _ENCODED_ROWS)
         return x
 
     def orbit(self, inputs: Array) -> list[Array]:
@@ -214,7 +218,21 @@ class Ensemble:
         parts = orbit if alone else [padded(part) for part in orbit]
         x = parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
         samples = int(x.shape[0])
+        if len(self.members) == 1 and self.place.by_numpy and not alone:
+            return iter([self._alone_in_pieces(x)])
         return self.over_members(lambda m: m.few(x) if alone else m(x), samples, self.members[-1].seconds(samples))
+
+    def _alone_in_pieces(self, x: Array) -> Array:
+        """The one member's output latents: cores share the samples, so that its products stay on one thread each."""
+        member, size = self.members[0], min(_PIECE, int(x.shape[0]))
+        parts = concurrently(
+            lambda rows: member(x[rows, :]),
+            cuts(int(x.shape[0]), _PIECE),
+            place=self.place,
+            bytes_each=member.features.working_bytes(size),
+            seconds_each=member.seconds(size),
+        )
+        return self.place.xp.concat(list(parts))
 
     def _one_by_one(self, rows: int) -> bool:
         """Whether so many rows go each by itself."""
@@ -223,13 +241,31 @@ class Ensemble:
     def _decoded(self, latents: Array, out: Array | None = None) -> Array:
         """Fields of (rows, latent) output latents, into `out` if given."""
         pca, samples = self.output_pca, int(latents.shape[0])
+        fields = self.place.empty(samples, pca.mean.shape[0]) if out is None else out
+        count = int(fields.shape[0])  # padded latents are more
+        if not self._one_by_one(samples):
+
+            def decode(rows: slice) -> None:
+                if rows.start < count:
+                    pca.decode(latents[rows, :], fields[rows.start : min(rows.stop, count), :])
+
+            self._shared(decode, samples, pca)
+            return fields
         with unhurried(self.place, _seconds(pca, samples)):
-            if not self._one_by_one(samples):
-                return pca.decode(latents, out)
-            fields = self.place.empty(samples, pca.mean.shape[0]) if out is None else out
             for row in cuts(samples, 1):
                 pca.decode(latents[row, :], fields[row, :])
-            return fields
+        return fields
+
+    def _shared(self, function: Callable[[slice], object], samples: int, pca: PCA, most: int | None = None) -> None:
+        """Call a function of rows for all samples: cores share them, and products with modes stay on one thread.
+
+        A GPU takes them at once, or so many at a time at `most`.
+        """
+        size = _rows_at_once(pca) if self.place.by_numpy else most or max(_TILE, samples)
+        costs = 3 * 8 * size * int(pca.mean.shape[0]), _seconds(pca, size)
+        blocks = _blocks(samples, size)
+        for _ in concurrently(function, blocks, place=self.place, bytes_each=costs[0], seconds_each=costs[1]):
+            pass
 
     def _mean_and_std(self, latents: Array) -> tuple[Array, Array]:
         """μ and σ of (members, samples, latent) predictions."""
@@ -245,10 +281,15 @@ class Ensemble:
                     deviations = (latents[:, row, :] - centre[row, :]) @ self.output_pca.modes
                     squares[row, :] = xp.sum(deviations * deviations, axis=0) / (len(self.members) - 1)
             return mean, xp.sqrt(squares)
-        for k in range(len(self.members)):
-            deviation = (latents[k, :, :] - centre) @ self.output_pca.modes
-            deviation *= deviation
-            squares += deviation
+
+        def add(rows: slice) -> None:
+            part = squares[rows, :]
+            for k in range(len(self.members)):
+                deviation = (latents[k, rows, :] - centre[rows, :]) @ self.output_pca.modes
+                deviation *= deviation
+                part += deviation
+
+        self._shared(add, int(mean.shape[0]), self.output_pca)
         squares /= len(self.members) - 1
         return mean, xp.sqrt(squares)
 
@@ -268,6 +309,12 @@ def _seconds(pca: PCA, samples: int) -> float:
     """What encoding or decoding so many fields takes on one core at best."""
     count = pca.n_components * int(pca.mean.shape[0])
     return least_seconds(count * samples, 8 * count)
+
+
+def _rows_at_once(pca: PCA) -> int:
+    """Samples that are worth a thread of their own, in whole tiles: a function of the modes alone."""
+    each = pca.n_components * int(pca.mean.shape[0])
+    return _TILE * min(max(1, round(_WORTH / each / _TILE)), 64)
 
 
 def _blocks(n: int, size: int) -> Iterator[slice]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Literal, Protocol
 
 from pcarann.backend.arrays import Array, contiguous, cuts, place_of, taken
-from pcarann.backend.concurrency import concurrently, least_seconds
+from pcarann.backend.concurrency import alike, concurrently, least_seconds
 from pcarann.backend.linearized import Linearized
 from pcarann.backend.progress import Tick
 from pcarann.backend.random import spread
@@ -126,7 +127,9 @@ def fit_members(
     left: dict[int, list[Array]] = {}
     rows = min(int(x.shape[0]), max(len(anchors), ROWS))
     bytes_each = feature_map.working_bytes(rows, len(anchors))
-    for member, groups, missed in concurrently(fit_member, range(n_members), place=place_of(x), bytes_each=bytes_each):
+    seconds = feature_map.seconds(int(x.shape[0])) if n_members == 1 else math.inf
+    fitted = concurrently(fit_member, range(n_members), place=place_of(x), bytes_each=bytes_each, seconds_each=seconds)
+    for member, groups, missed in fitted:
         members.append(member)
         if missed is not None:
             for i, group in enumerate(groups):
@@ -148,10 +151,11 @@ def resolve_ridge(
     if not isinstance(ridge, str):
         return ridge
     anchors = spread(n_originals, _ANCHOR_ROWS)
-    features, H = feature_map.features(0, x, anchors)
-    if _direct(features, x, anchors):
-        return choose_ridge(spectrum_of_rows(H if x.shape[0] == len(anchors) else features(x), y))
-    return choose_ridge(spectrum_of_sums(NormalEquations.of(stream(features, x, y))))
+    with alike(place_of(x), feature_map.seconds(int(x.shape[0]))):
+        features, H = feature_map.features(0, x, anchors)
+        if _direct(features, x, anchors):
+            return choose_ridge(spectrum_of_rows(H if x.shape[0] == len(anchors) else features(x), y))
+        return choose_ridge(spectrum_of_sums(NormalEquations.of(stream(features, x, y))))
 
 
 def _direct(features: Features, x: Array, anchors: list[int]) -> bool:

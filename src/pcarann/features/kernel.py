@@ -32,7 +32,7 @@ from functools import cached_property
 
 from pcarann.backend.arrays import Array, place_of, taken
 from pcarann.backend.concurrency import least_seconds, single_threaded
-from pcarann.backend.linalg import cholesky, solve_lower
+from pcarann.backend.linalg import cholesky, rounded, solve_lower
 from pcarann.backend.linearized import Linearized
 from pcarann.backend.random import permutation, spread
 from pcarann.features.random_layers import MOST_JUDGED
@@ -211,11 +211,11 @@ def choose_length(x: Array, y: Array, weighting: Weighting, ridge: float | None 
     chosen_rows = spread(int(x.shape[0]), _TUNED_ROWS)
     rows = len(chosen_rows)
     weighted, targets = weighting.weighted(taken(x, chosen_rows)), taken(y, chosen_rows)
-    squared, unit = squared_distances(weighted, weighted), median_distance(weighted)
-
+    unit = median_distance(weighted)
     given = None if ridge is None else max(ridge, 4 * rows * _EPS)
     least, best = math.inf, (LENGTHS[0], 0.0, math.inf)
     with single_threaded(place_of(x)):  # eigenvalues of such matrices gain little from a second thread
+        squared = squared_distances(weighted, weighted)
         for length in LENGTHS:
             spectrum = spectrum_of_gram(matern52(squared + 0.0, length * unit), targets)
             chosen = choose_ridge(spectrum) if given is None else given
@@ -288,8 +288,12 @@ def squared_distances(x: Array, z: Array) -> Array:
 
 
 def median_distance(x: Array) -> float:
-    """Median distance between (samples, latent) rows, the unit of the length; 1 where they coincide."""
-    xp = place_of(x).xp
+    """Median distance between (samples, latent) rows, the unit of the length; 1 where they coincide.
+
+    Of digits that rounding leaves alone.
+    """
+    place = place_of(x)
     few = taken(x, spread(int(x.shape[0]), _MEDIAN_ROWS))
-    ordered = xp.sort(xp.reshape(squared_distances(few, few), (-1,)), stable=False)
-    return math.sqrt(float(ordered[ordered.shape[0] // 2])) or 1.0
+    with single_threaded(place):
+        ordered = place.xp.sort(place.xp.reshape(squared_distances(few, few), (-1,)), stable=False)
+    return rounded(math.sqrt(float(ordered[ordered.shape[0] // 2]))) or 1.0

@@ -29,6 +29,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pcarann.backend.arrays import Array, place_of, taken
+from pcarann.backend.concurrency import single_threaded
 from pcarann.backend.random import spread
 from pcarann.features.kernel import choose_length, matern52, median_distance, squared_distances
 from pcarann.latent.channels import latent_parts
@@ -94,7 +95,21 @@ def learned_metric(
     place = place_of(x)
     xp = place.xp
     z = Weighting(metric).weighted(x)
-    unit = length * median_distance(z)
+    with single_threaded(place):  # the solution below amplifies how sums are rounded
+        outer = _gradients(z, y, length * median_distance(z), ridge)
+    outer = outer * metric[:, None] * metric[None, :] if metric.ndim == 1 else metric @ outer @ metric.T
+    if diagonal:
+        weights = xp.linalg.diagonal(outer) ** power
+        return weights / (float(xp.max(weights)) or 1.0)
+    with single_threaded(place):
+        values, vectors = xp.linalg.eigh(outer / (float(xp.linalg.trace(outer)) or 1.0))
+        return (vectors * xp.clip(values, min=0.0) ** power) @ vectors.T
+
+
+def _gradients(z: Array, y: Array, unit: float, ridge: float) -> Array:
+    """Σ ∇f ∇fᵀ of a fit on weighted (samples, latent) rows, over some of them, (latent, latent)."""
+    place = place_of(z)
+    xp = place.xp
     squared = squared_distances(z, z)
     points = spread(int(z.shape[0]), _POINTS)
     slopes = _slope(taken(squared, points), unit)
@@ -106,12 +121,7 @@ def learned_metric(
         row = slopes[at, :]
         gradient = z[i, :][:, None] * (row @ coefficients)[None, :] - (z * row[:, None]).T @ coefficients
         outer += gradient @ gradient.T
-    outer = outer * metric[:, None] * metric[None, :] if metric.ndim == 1 else metric @ outer @ metric.T
-    if diagonal:
-        weights = xp.linalg.diagonal(outer) ** power
-        return weights / (float(xp.max(weights)) or 1.0)
-    values, vectors = xp.linalg.eigh(outer / (float(xp.linalg.trace(outer)) or 1.0))
-    return (vectors * xp.clip(values, min=0.0) ** power) @ vectors.T
+    return outer
 
 
 def channel_weights(x: Array, y: Array, *, sizes: Sequence[int]) -> Array:

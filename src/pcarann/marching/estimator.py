@@ -27,6 +27,7 @@ from sklearn.base import clone
 from pcarann.backend.arrays import Array, place_of
 from pcarann.backend.linearized import Linearized
 from pcarann.backend.locking import writing
+from pcarann.containers.exchange import checked_outputs
 from pcarann.containers.packing import only_arrays
 from pcarann.derivatives.fields import FieldDerivative
 from pcarann.derivatives.jacobian import jacobian
@@ -46,7 +47,7 @@ from pcarann.metrics import variance_weighted_r2
 from pcarann.operator import PCARaNN
 from pcarann.scale.kinds import refuse_lazy
 from pcarann.storage.formats import Document, Tensors
-from pcarann.surrogate import Surrogate, checked_outputs
+from pcarann.surrogate import Surrogate
 from pcarann.uncertainty.bands import Band, Block, Spread
 from pcarann.uncertainty.conformal import Method, check_level
 from pcarann.uncertainty.fit_report import FitReport
@@ -195,9 +196,11 @@ class Marching(Surrogate):
                 wanted = f"but this model predicts {flow.window}: a calibration needs them all"
                 raise ValueError(f"y has {steps} later snapshots, {wanted}.")
             flow = flow if steps is None else replace(flow, window=steps)
-            found = judged(self._looked(X, flow), checked_outputs(y, flow), flow.output_size)
+            truth = checked_outputs(y, flow)
+            found = judged(self._looked(X, flow), truth, flow.output_size)
             whole = WindowCalibration.by_steps(found.scores, found.floor, flow.window)
             self._publish(calibration=whole, calibrated=flow.state, history=History.calibrated(found.errors))
+        self._warn_of_learned(X, truth, flow, "calibration trajectories")
         return self
 
     def predict_interval(
@@ -247,14 +250,8 @@ class Marching(Surrogate):
     def on(self, target: Any) -> Marching:
         """Return this flow with snapshots on another grid, given and predicted, as its step has it; uncalibrated."""
         self._require_fitted()
-        marched = self._marched
-        if not hasattr(marched.model, "on"):
-            raise ValueError(f"A flow of {type(marched.model).__name__} cannot go to another grid, since it cannot.")
-        model = marched.model.on(target, **({"inputs": target} if isinstance(marched.model, PCARaNN) else {}))
-        values = [math.prod(one.fitted_.output_grid) for one in (model, marched.model)]
-        reach = marched.reach and replace(marched.reach, norm=marched.reach.norm * math.sqrt(values[0] / values[1]))
         found = copy(self)
-        found.marched_ = replace(marched, model=model, reach=reach, calibration=None, history=None)
+        found.marched_ = self._marched.on(target)
         return found
 
     def novelty(self, X: Array, *, steps: int | None = None, controls: Array | None = None) -> RolloutNovelty:

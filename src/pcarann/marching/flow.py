@@ -18,10 +18,11 @@ import numpy as np
 from pcarann.backend.arrays import Array, Place, cuts
 from pcarann.marching.controls import beside, checked_controls
 from pcarann.marching.step import StepState
-from pcarann.marching.trajectories import snapshots_of
+from pcarann.marching.trajectories import Trajectories, snapshots_of
 from pcarann.marching.watch import HELD, Reach, Watch
 from pcarann.uncertainty.bands import Block
 from pcarann.uncertainty.conformal import Calibration
+from pcarann.uncertainty.fingerprints import Recognised
 from pcarann.uncertainty.monitor import History
 from pcarann.validation import check_fields, warn_user
 
@@ -108,6 +109,22 @@ class Flow:
     def handed(self, fields: Array) -> Array:
         """Outputs in the units inside, to those that are handed out."""
         return self.model.handed(fields)
+
+    def recognised(self, inputs: Array, outputs: Array) -> Recognised:
+        """Which trajectories were learned, (samples, values) of the snapshots given and of those that follow.
+
+        Those of whose later pairs the step has learned half; pairs that trajectories have in common, at rest, tell
+        nothing.
+        """
+        if not hasattr(self.model, "recognised"):
+            return Recognised.unknown(int(inputs.shape[0]))
+        xp, grid = self.place.xp, self.model.output_grid
+        X, y = (xp.reshape(part, (int(part.shape[0]), -1, *grid)) for part in (inputs, outputs))
+        first = int(X.shape[1]) - self.step
+        whole = Trajectories.of(X, y, self.controls, step=self.step, first=first, wanted=self.n_controls)
+        pairs = (xp.reshape(part, (int(part.shape[0]), -1)) for part in whole.pairs())
+        found: Recognised = self.model.recognised(*pairs)
+        return found.by_group(whole.pairs_each)
 
     def departing(self, X: Any) -> Departure:
         """The last snapshots of X, as many as a step needs, and the controls of each step, or a refusal."""

@@ -35,6 +35,9 @@ def learned(model: Any, whole: Trajectories, *, chosen: bool) -> tuple[Any, Roll
     judge = Judge(held)
     if takes_judge(model):
         model = _fitted(model, learning, judge=judge)
+        if hasattr(model.fitted_, "remembering"):  # what stages were chosen by is no longer new to them
+            flat = (place_of(part).xp.reshape(part, (int(part.shape[0]), -1)) for part in held.pairs())
+            model.fitted_ = model.fitted_.remembering(*flat)
         found = judge.mean(model.fitted_)
         tried = (("as fitted", judge.error(found)),)
         return model, RolloutReport.of(judge, found, _mean_field(learning), tried, "as fitted", None)

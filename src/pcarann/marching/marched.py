@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+import math
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from pcarann.marching.flow import Flow
 from pcarann.marching.intervals import WindowCalibration
 from pcarann.marching.report import RolloutReport
 from pcarann.marching.watch import Reach
+from pcarann.operator import PCARaNN
 from pcarann.storage.document import described_calibration
 from pcarann.storage.formats import Document, Tensors
 from pcarann.storage.streams import described_history, rebuilt_history
@@ -44,6 +46,15 @@ class Marched:
         """The roll-out over the window of the fit."""
         facts = (self.step, self.window, self.calibration, self.calibrated, self.n_controls)
         return Flow(self.model.fitted_, *facts, reach=self.reach, history=self.history)
+
+    def on(self, target: Any) -> Marched:
+        """The record of the same flow with snapshots on another grid, uncalibrated, or a refusal."""
+        if not hasattr(self.model, "on"):
+            raise ValueError(f"A flow of {type(self.model).__name__} cannot go to another grid, since it cannot.")
+        model = self.model.on(target, **({"inputs": target} if isinstance(self.model, PCARaNN) else {}))
+        values = [math.prod(one.fitted_.output_grid) for one in (model, self.model)]
+        reach = self.reach and replace(self.reach, norm=self.reach.norm * math.sqrt(values[0] / values[1]))
+        return replace(self, model=model, reach=reach, calibration=None, history=None)
 
     @property
     def unwatched(self) -> History:

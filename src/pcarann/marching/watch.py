@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from pcarann.backend.arrays import Array, place_of, to_host
-from pcarann.fitted import Look
 from pcarann.marching.step import StepState, looks
+from pcarann.uncertainty.look import Look
 
 __all__ = ["Reach", "Watch", "finite_rows"]
 

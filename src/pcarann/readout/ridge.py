@@ -17,6 +17,7 @@ import math
 from dataclasses import dataclass
 
 from pcarann.backend.arrays import Array, place_of
+from pcarann.backend.linalg import rounded
 from pcarann.readout.streamed import NormalEquations
 
 __all__ = ["Spectrum", "choose_ridge", "spectrum_of_gram", "spectrum_of_rows", "spectrum_of_sums"]
@@ -113,7 +114,7 @@ def choose_ridge(spectrum: Spectrum) -> float:
     """
     if not spectrum.squares.shape[0]:
         return 1.0
-    largest = float(spectrum.squares[-1])
+    largest = rounded(float(spectrum.squares[-1]))
     count = round((_HIGHEST - _LOWEST) * _STEPS_A_DECADE) + 1
     ridges = [largest * 10 ** (_LOWEST + i / _STEPS_A_DECADE) for i in range(count)]
     return min(ridges, key=spectrum.gcv)

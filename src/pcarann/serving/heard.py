@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from pcarann.fitted import Fitted, Look
+from pcarann.fitted import Fitted
 from pcarann.spatial.fitted import FittedStages
+from pcarann.uncertainty.look import Look
 from pcarann.uncertainty.novelty import LEVEL
 from pcarann.validation import check_fields
 

@@ -22,6 +22,7 @@ from pcarann.spatial.start import Start
 from pcarann.spatial.terms import Terms
 from pcarann.uncertainty.bands import Block
 from pcarann.uncertainty.conformal import Calibration
+from pcarann.uncertainty.fingerprints import Fingerprints, Recognised
 from pcarann.uncertainty.monitor import History
 from pcarann.validation import check_fields, warn_user
 
@@ -61,6 +62,8 @@ class FittedStages:
     packing: Packing | None = None
     """What inputs and outputs were made of, where they were more than plain arrays"""
     history: History | None = None
+    known: Fingerprints | None = None
+    """Of the samples that stages were fitted to; None in older files"""
 
     @classmethod
     def of(
@@ -223,7 +226,22 @@ class FittedStages:
             new = summed(chain.scene, last.features, last.bands, Triple(given, before, truth), self.output_size)
             kept.append(sums.merged(new, keeping))
             chains.append(replace(chain, stages=(*earlier, replace(last, readout=kept[-1].readout(last.ridge)))))
-        return replace(self, chains=tuple(chains), sums=tuple(kept), state=self.state + 1)
+        return replace(self, chains=tuple(chains), sums=tuple(kept), state=self.state + 1).remembering(inputs, outputs)
+
+    def remembering(self, inputs: Array, outputs: Array) -> FittedStages:
+        """The record that knows further (samples, values) pairs, as they were handed in, as used."""
+        new = self.fingerprints(inputs, outputs)
+        return self if self.known is None else replace(self, known=self.known.joined(new))
+
+    def fingerprints(self, inputs: Array, outputs: Array) -> Fingerprints:
+        """Those of (samples, values) pairs, as they were handed in."""
+        return Fingerprints.of(inputs / self.units.inputs, self.outputs(outputs))
+
+    def recognised(self, inputs: Array, outputs: Array) -> Recognised:
+        """Which (samples, values) pairs, as they were handed in, were learned before."""
+        if self.known is None or self.layout.trained:
+            return Recognised.unknown(int(inputs.shape[0]))
+        return self.known.recognised(inputs / self.units.inputs, self.outputs(outputs))
 
     def _started(self, inputs: Array) -> Array:
         return self.outputs(self.start(inputs))

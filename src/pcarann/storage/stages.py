@@ -38,7 +38,7 @@ from pcarann.storage.groups import rebuilt_group
 from pcarann.storage.layouts import described_layout, rebuilt_layout, seen_channels
 from pcarann.storage.packing import described_packing, rebuilt_packing
 from pcarann.storage.rebuild import rebuilt_calibration, with_options
-from pcarann.storage.streams import described_history, rebuilt_history
+from pcarann.storage.streams import described_history, described_known, rebuilt_history, rebuilt_known
 from pcarann.symmetry.generators import Symmetry
 
 __all__ = ["TermsError", "described_stages", "rebuilt_parameters", "rebuilt_stages"]
@@ -57,6 +57,7 @@ def described_stages(fitted: FittedStages, parameters: Mapping[str, Any]) -> tup
     from pcarann import __version__
 
     tensors: Tensors = {}
+    described_known(fitted.known, tensors)
     layout, scene = fitted.layout, fitted.chains[0].scene
     if fitted.start.mean is not None:
         tensors["start.mean"] = to_host(fitted.start.mean)
@@ -144,6 +145,7 @@ def rebuilt_stages(document: Document, arrays: Arrays, model: Any = None, terms:
         int(document["state"]),
         rebuilt_packing(document.get("packing"), arrays, (layout.input_grid, layout.output_grid)),
         rebuilt_history(document.get("history"), "history", tensors),
+        rebuilt_known(tensors),
     )
 
 

@@ -13,16 +13,19 @@ from pcarann.ensemble.forgetting import FACTORS
 from pcarann.storage.formats import Tensors
 from pcarann.uncertainty.adaptive import Followed, Follower
 from pcarann.uncertainty.alarm import Alarm, DriftTest
+from pcarann.uncertainty.fingerprints import NUMBERS, Fingerprints
 from pcarann.uncertainty.local import Local, kept_locally
 from pcarann.uncertainty.monitor import History, Met
 
 __all__ = [
     "described_followed",
     "described_history",
+    "described_known",
     "described_local",
     "rebuilt_choice",
     "rebuilt_followed",
     "rebuilt_history",
+    "rebuilt_known",
     "rebuilt_local",
 ]
 
@@ -111,6 +114,23 @@ def rebuilt_history(described: dict[str, Any] | None, name: str, tensors: Tensor
         tuple(alarms),
         None if left is None else int(left),
     )
+
+
+def described_known(known: Fingerprints | None, tensors: Tensors) -> None:
+    """Add what is remembered of training samples; nothing where nothing is."""
+    if known is not None:
+        tensors |= {"known.numbers": known.numbers, "known.sizes": np.asarray(known.sizes)}
+
+
+def rebuilt_known(tensors: Tensors) -> Fingerprints | None:
+    """What is remembered of training samples; None in older files."""
+    if "known.numbers" not in tensors:
+        return None
+    numbers, sizes = (_numbers(f"known.{part}", tensors) for part in ("numbers", "sizes"))
+    sound = numbers.ndim == 2 and numbers.shape[1] == NUMBERS and len(numbers) and sizes.shape == (2,)
+    if not sound or not np.isfinite(numbers).all() or not np.isfinite(sizes).all() or (sizes < 0).any():
+        raise ValueError("what it remembers of its training samples is damaged")
+    return Fingerprints(numbers, (float(sizes[0]), float(sizes[1])))
 
 
 def rebuilt_choice(described: Any) -> Choice | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from pcarann.backend.arrays import Array, cuts, place_of, taken
+from pcarann.backend.concurrency import alike, least_seconds
 from pcarann.backend.random import permutation
 from pcarann.latent.pca import PCA
 from pcarann.symmetry.group import Group
@@ -46,6 +47,13 @@ class Copies:
         self, fields: Array, parts: Sequence[list[int] | None], fit: Callable[..., tuple[PCA, Array]]
     ) -> tuple[PCA, Array]:
         """Fit a PCA to the first part of the fields; return it with the latents of all parts, then of their copies."""
+        rows, values = (int(n) for n in fields.shape)
+        with alike(place_of(fields), least_seconds(rows * values * min(rows, values))):
+            return self._fit_pca(fields, parts, fit)
+
+    def _fit_pca(
+        self, fields: Array, parts: Sequence[list[int] | None], fit: Callable[..., tuple[PCA, Array]]
+    ) -> tuple[PCA, Array]:
         place = place_of(fields)
         xp = place.xp
         sets = [None if part is None else xp.asarray(part, device=place.device) for part in parts]

@@ -1,0 +1,31 @@
+"""Between what users hand over and the record of a surrogate: true outputs in, predicted ones out, and their units."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pcarann.backend.arrays import Array, place_of
+from pcarann.containers.state import State
+from pcarann.validation import check_fields, required
+
+__all__ = ["checked_outputs", "handed_out", "refuse_unaligned"]
+
+
+def checked_outputs(y: Any, fitted: State) -> Array:
+    """True outputs of a user in the units inside, (samples, values), or a refusal."""
+    grid = fitted.output_grid
+    y = required(y) if fitted.packing is None else fitted.packing.truth(y, fitted.place)
+    return fitted.outputs(check_fields(y, "y", fitted.place, grid=grid, scalar=not grid, owner="the model")[0])
+
+
+def refuse_unaligned(X: Any, y: Any, fitted: State) -> None:
+    """Refuse inputs and outputs whose samples are called otherwise."""
+    if fitted.packing is not None:
+        fitted.packing.refuse_unaligned(X, y)
+
+
+def handed_out(X: Array, fitted: State, fields: Array) -> Array:
+    """(samples, values) outputs on their grid and in their unit, as the kind of array that the user handed in."""
+    place = place_of(X)
+    fields = place.put(fitted.handed(fields))
+    return place.xp.reshape(fields, (fields.shape[0], *fitted.output_grid))
