@@ -28,7 +28,7 @@ def half_irrelevant(n, seed=0):
 
 def error(model, inputs, outputs):
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".* inputs lie outside")
+        warnings.filterwarnings("ignore", message=".* inputs? lies? outside")
         return relative_l2(model.predict(inputs), outputs)
 
 

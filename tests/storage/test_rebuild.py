@@ -13,7 +13,7 @@ from pcarann.symmetry.generators import Symmetry
 
 # Models of 40 to 60 samples, asked about 400: that some lie outside is right, and beside the point of a file. What is
 # said of them must come back too, which has a test of its own.
-pytestmark = pytest.mark.filterwarnings("ignore:.*inputs lie outside the training data")
+pytestmark = pytest.mark.filterwarnings("ignore:.*inputs? lies? outside the training data")
 SMALL = dict(n_components=(5, 6), widths=(12, 9), n_members=2)
 
 

@@ -5,12 +5,12 @@
 
    over HTTP in a page of a server (remote.js), or by a graph in a page that stands alone (local.js). */
 import { Asking } from "./asking.js";
-import { segments, theme } from "./controls.js";
+import { made, segments, theme } from "./controls.js";
 import { axisControls, Figure } from "./figure.js";
 import { Inputs } from "./inputs.js";
 import { asPython } from "./python.js";
 import { decoded, sizeOf } from "./tensors.js";
-import { showTrust } from "./trust.js";
+import { beyond, LEVEL, showTrust } from "./trust.js";
 import { View } from "./view.js";
 import { said } from "./words.js";
 
@@ -26,7 +26,7 @@ export async function explore(model) {
 
 class Explorer {
   constructor(model, portrait) {
-    Object.assign(this, { model, portrait });
+    Object.assign(this, { model, portrait, fileWords: part("sample-words").textContent });
     const meshes = portrait.meshes.map((mesh) => mapped(mesh, (value) => (typeof value === "string" ? value : decoded(value))));
     document.title = `${portrait.name} – pcarann explorer`;
     part("name").textContent = portrait.name;
@@ -54,12 +54,13 @@ class Explorer {
 
   /** Ask the model about the inputs as they are now. */
   ask() {
+    clearTimeout(this.retry);
     this.pulls.drop();
-    this.asking.ask({ places: mapped(this.inputs.places, (one) => Float64Array.from(one)), tensors: this.inputs.tensors() });
+    this.asking.ask({ places: mapped(this.inputs.places, (one) => Float64Array.from(one)), tensors: this.inputs.tensors(), sources: { ...this.inputs.sources } });
     this.writePython();
   }
 
-  async predicted({ places, tensors }, signal) {
+  async predicted({ places, tensors, sources }, signal) {
     const { outputs, alphas, spread, novelty } = this.portrait;
     const bands = alphas.length ? [".lower", ".upper"] : spread ? [".std"] : [];
     const names = outputs.flatMap(({ name }) => ["", ...bands].map((end) => name + end));
@@ -67,7 +68,16 @@ class Explorer {
     const options = { outputs: novelty ? [...names, "novelty"] : names, signal, warn: (text) => warnings.push(text) };
     const found = await this.model.infer(tensors, alphas.length ? { ...options, alpha: this.figure.alpha } : options);
     const fields = Object.fromEntries(outputs.map(({ name }) => [name, banded(found, name)]));
-    return { places, tensors, found, fields, p: found.novelty?.data, warning: warnings.join(" ") };
+    const p = found.novelty?.data;
+    return { places, tensors, found, fields, p, warning: this.warned({ places, tensors, sources, p }, warnings.join(" ")) };
+  }
+
+  /** What to say of an input outside the training data: what the ranges of the training say, else what the model does. */
+  warned({ places, tensors, sources, p }, said) {
+    const { kind, inputs } = this.portrait;
+    const why = beyond(inputs, places, sources, tensors);
+    if ((kind === "Marching" && said) || !why || (p && Math.min(...p) > LEVEL)) return said;
+    return `This input lies outside the training data: ${why}. ${p ? "Its prediction is an extrapolation." : "Do not trust its prediction."}`;
   }
 
   waits() {
@@ -75,7 +85,6 @@ class Explorer {
   }
 
   arrived(answer, seconds) {
-    clearTimeout(this.retry);
     this.answer = answer;
     part("trouble").hidden = true;
     part("field").dataset.state = "shown";
@@ -87,11 +96,16 @@ class Explorer {
   }
 
   fails(error) {
-    part("trouble").textContent = error.message;
-    part("trouble").hidden = false;
+    this.tellTrouble(error.message, ...(error.changed ? [reloading()] : []));
     part("field").dataset.state = "failed";
     this.ready();
+    clearTimeout(this.retry);
     if (error.status === undefined || error.status >= 500) this.retry = setTimeout(() => this.ask(), AGAIN);
+  }
+
+  tellTrouble(...words) {
+    part("trouble").replaceChildren(...words);
+    part("trouble").hidden = false;
   }
 
   /** Draw all that depends on the last answer. */
@@ -101,7 +115,7 @@ class Explorer {
     const view = this.given[this.shownInput];
     if (view) {
       view.draw(this.answer.tensors[view.tensor.name].data);
-      part("given-canvas").setAttribute("aria-label", `The input ${view.tensor.name}`);
+      part("given-canvas").setAttribute("aria-label", `The input ${view.tensor.name}: ${view.told(this.answer.tensors[view.tensor.name].data)}`);
     }
     const parts = { card: part("trust"), gauge: part("gauge"), needle: part("needle"), novelty: part("novelty"), warned: part("warning") };
     showTrust(parts, this.answer.p, this.answer.warning);
@@ -157,6 +171,8 @@ class Explorer {
         this.choicesOfGiven();
         this.draw();
       }));
+    const { part: name } = views[this.shownInput].tensor;
+    part("given-title").textContent = name ? `Input field ${name}` : "Input field";
     const { short, long } = axisControls(views[this.shownInput], () => this.draw());
     part("given-choices").replaceChildren(...choices, ...short, ...long);
   }
@@ -165,17 +181,22 @@ class Explorer {
     const { portrait, inputs } = this;
     const alpha = portrait.alphas.length ? this.figure?.alpha : undefined;
     part("python").textContent = asPython({ portrait, places: inputs.places, sources: inputs.sources, alpha });
+    part("copied").textContent = "";
+    part("copy").textContent = "Copy";
   }
 
   /** Buttons and files. */
   listen() {
     part("mean").addEventListener("click", () => this.forget(() => this.inputs.reset()));
-    part("random").addEventListener("click", () => this.inputs.shuffle());
-    part("file").addEventListener("change", () => this.open(part("file").files[0]));
+    part("random").addEventListener("click", () => this.forget(() => this.inputs.shuffle()));
+    part("file").addEventListener("change", () => this.open(part("file").files[0], false));
     part("sample-number").addEventListener("input", () => {
       const number = part("sample-number").valueAsNumber;
-      if (Number.isInteger(number) && number >= 0 && number < this.samples) this.inputs.take(number);
+      if (!Number.isInteger(number) || number < 0 || number >= this.samples) return;
+      this.sample = number;
+      this.inputs.take(number);
     });
+    part("sample-number").addEventListener("change", () => (part("sample-number").value = String(this.sample)));
     part("copy").addEventListener("click", () => this.copy());
     document.addEventListener("dragover", (event) => {
       event.preventDefault();
@@ -185,29 +206,32 @@ class Explorer {
     document.addEventListener("drop", (event) => {
       event.preventDefault();
       document.body.classList.remove("dropping");
-      this.open(event.dataTransfer.files[0]);
+      this.open(event.dataTransfer.files[0], true);
     });
   }
 
   forget(then) {
     part("file").value = "";
     part("sample-which").hidden = true;
-    part("sample-words").textContent = ".npy, .csv or .json; drop it anywhere.";
+    part("sample-words").textContent = this.fileWords;
     then();
   }
 
-  async open(file) {
+  /** Take a sample from a file, dropped or chosen; one that is refused leaves all as it was. */
+  async open(file, dropped) {
     if (!file) return;
+    if (dropped) part("file").value = "";
     try {
-      this.samples = await this.inputs.open(file);
-      part("sample-words").textContent = `${file.name} is shown; sliders move it from there.`;
-      part("sample-which").hidden = this.samples < 2;
+      const { samples, moved } = await this.inputs.open(file);
+      Object.assign(this, { samples, sample: 0 });
+      part("sample-words").textContent = moved ? `${file.name} is shown; sliders move it from there.` : `Sliders were set from ${file.name}.`;
+      part("sample-which").hidden = samples < 2;
       part("sample-number").value = "0";
-      part("sample-number").max = String(this.samples - 1);
-      part("sample-count").textContent = `of ${this.samples}, counted from 0`;
+      part("sample-number").max = String(samples - 1);
+      part("sample-count").textContent = `of ${samples}, counted from 0`;
     } catch (error) {
-      part("trouble").textContent = error.message;
-      part("trouble").hidden = false;
+      part("file").value = "";
+      this.tellTrouble(error.message);
     }
   }
 
@@ -224,6 +248,12 @@ class Explorer {
     part("copy").textContent = words;
     setTimeout(() => (part("copy").textContent = "Copy"), 1500);
   }
+}
+
+function reloading() {
+  const button = made("button", { type: "button", id: "reload" }, "Reload");
+  button.addEventListener("click", () => location.reload());
+  return button;
 }
 
 /** What was found of one output: its mean, and its band by ends and half-width. */

@@ -5,7 +5,8 @@ import { extent } from "./tensors.js";
 import { View } from "./view.js";
 import { said } from "./words.js";
 
-const SHOWN = { mean: "Prediction", lower: "Lower", upper: "Upper", half: "Half-width" };
+const CALIBRATED = { mean: "Prediction", lower: "Lower", upper: "Upper", half: "Half-width" };
+const SPREAD = { mean: "Prediction", lower: "− 1 std", upper: "+ 1 std", half: "std" };
 const COMPARED = { now: "Now", pinned: "Pinned", difference: "Difference" };
 const part = (id) => document.getElementById(id);
 
@@ -61,7 +62,8 @@ export class Figure {
     });
     found.push(...short);
     const bands = portrait.alphas.length || portrait.spread;
-    if (bands && !this.listed) found.push(segments("Show", Object.entries(SHOWN), this.show, again("show")));
+    const shown = portrait.alphas.length ? CALIBRATED : SPREAD;
+    if (bands && !this.listed) found.push(segments("Show", Object.entries(shown), this.show, again("show")));
     if (portrait.alphas.length)
       found.push(choice("Interval", portrait.alphas.map((a) => [a, `${said(100 * (1 - a))} %`]), this.alpha, again("alpha")));
     const pin = made("button", { type: "button", id: "pin", "aria-pressed": String(Boolean(this.pinned)) }, this.pinned ? "Unpin" : "Pin");
@@ -80,7 +82,7 @@ export class Figure {
     if (focus === "pin") part("pin").focus();
     part("plot").hidden = this.listed;
     part("list").hidden = !this.listed;
-    part("readout").hidden = this.listed;
+    for (const id of ["readout", "plot-words", "plot-keys"]) part(id).hidden = this.listed;
     const words = view.layout.mesh?.words;
     part("note").hidden = !words || this.listed;
     part("note").textContent = words ? `Shown: ${words}.` : "";
@@ -100,10 +102,23 @@ export class Figure {
     const dark = document.documentElement.dataset.theme === "dark";
     const band = this.show === "mean" && this.compare !== "difference" ? this.bandOf(this.compare === "now" ? now : then) : undefined;
     const other = this.compare === "now" && then ? then[this.show] : undefined;
-    const label = diverging ? `now − pinned, ${view.title}` : view.title;
+    const label = `${diverging ? "now − pinned, " : ""}${this.worded(view.title)}`;
     view.draw(data, { limits, held: this.held, diverging, dark, band, other, label });
     this.tell(data, limits);
-    this.section(now, then, data, band);
+    this.section(now, then, data, band, label);
+  }
+
+  /** What is shown of a field of this name. */
+  worded(name) {
+    const ends = { mean: name, lower: `lower end of ${name}`, upper: `upper end of ${name}`, half: `half-width of ${name}` };
+    const spread = { mean: name, lower: `${name} − 1 std`, upper: `${name} + 1 std`, half: `std of ${name}` };
+    return (this.portrait.alphas.length ? ends : spread)[this.show];
+  }
+
+  /** What its interval is. */
+  get level() {
+    const { alphas, spread } = this.portrait;
+    return alphas.length ? `${said(100 * (1 - this.alpha))} % interval` : spread ? "spread of the members, uncalibrated" : "";
   }
 
   /** The sample that is shown: of now, of what is pinned, or the difference. */
@@ -134,7 +149,8 @@ export class Figure {
   /** The description of the picture, and the value at the probe. */
   tell(data, [low, high]) {
     const { view, tensor } = this;
-    const what = `${this.compare === "difference" ? "Difference of" : SHOWN[this.show]} ${tensor.name}`;
+    const kind = this.show === "mean" ? `prediction of ${tensor.name}` : `${this.worded(tensor.name)}, ${this.level}`;
+    const what = this.compare === "difference" ? `Difference, ${kind}` : kind[0].toUpperCase() + kind.slice(1);
     part("canvas").setAttribute("aria-label", `${what}: values from ${said(low)} to ${said(high)}`);
     part("plot-words").textContent = `${what}, with a probe`;
     const at = view.probed(data);
@@ -142,8 +158,8 @@ export class Figure {
     const one = this.compare === "pinned" ? this.pinned[tensor.name] : this.answer[tensor.name];
     const half = this.compare !== "difference" && this.show === "mean" && one.half ? ` ± ${said(one.half[at], 2)}` : "";
     const units = tensor.units ? ` ${tensor.units}` : "";
-    const level = half ? (this.portrait.alphas.length ? `, ${said(100 * (1 - this.alpha))} % interval` : ", spread of the members") : "";
-    const name = `${this.compare === "difference" ? "Δ" : ""}${tensor.name}${view.standing()}`;
+    const level = half || this.show !== "mean" ? `, ${this.level}` : "";
+    const name = `${this.compare === "difference" ? "Δ " : ""}${this.worded(tensor.name + view.standing())}`;
     part("value").replaceChildren(`${name} = `, made("b", {}, `${said(data[at])}${half}${units}`), " ", made("span", { class: "where" }, `at ${view.whereabouts()}${level}`));
     part("value").dataset.value = String(data[at]);
     part("value").dataset.half = half ? String(one.half[at]) : "";
@@ -151,7 +167,7 @@ export class Figure {
   }
 
   /** Values along the line through the probe, with their band. */
-  section(now, then, data, band) {
+  section(now, then, data, band, label) {
     const found = this.view.section(data);
     const card = part("cross");
     const before = card.hidden;
@@ -162,7 +178,7 @@ export class Figure {
     const along = (one) => Float64Array.from(found.index, (i) => one[i]);
     const lines = [{ data: along(data), colour: this.compare === "difference" ? "other" : "accent" }];
     if (this.compare === "now" && then) lines.push({ data: along(then[this.show]), colour: "other", dashed: true });
-    drawCurve(part("cross-canvas"), { x: found.x, lines, band: band?.map(along), names: [found.name, this.view.title], probe: found.local });
+    drawCurve(part("cross-canvas"), { x: found.x, lines, band: band?.map(along), names: [found.name, label], probe: found.local });
   }
 
   /** Outputs that are numbers, one in a row. */
@@ -177,6 +193,7 @@ export class Figure {
       return made("tr", {}, made("th", { scope: "row" }, names[i]), ...cells);
     });
     const heads = ["Output", "Now", ...(then ? ["Pinned", "Difference"] : [])].map((text) => made("th", { scope: "col" }, text));
+    if (half) heads[1].append(made("span", { class: "quiet" }, ` ± ${this.level}`));
     part("list").replaceChildren(made("table", {}, made("thead", {}, made("tr", {}, ...heads)), made("tbody", {}, ...rows)));
     part("cross").hidden = true;
   }

@@ -1,4 +1,6 @@
-/* Samples from files: .npy, .csv and .json, each an array or several by name; what does not fit is refused in one sentence. */
+/* Samples from files: .npy, .npz, .csv and .json, an array or several by name; what does not fit is refused in one sentence. */
+import { unzipped } from "./archive.js";
+import { byName, csv, listed, namesOf } from "./tables.js";
 import { sizeOf } from "./tensors.js";
 import { shapeSaid } from "./words.js";
 
@@ -6,37 +8,99 @@ const KINDS = {
   f8: Float64Array, f4: Float32Array, i8: BigInt64Array, i4: Int32Array, i2: Int16Array, i1: Int8Array,
   u8: BigUint64Array, u4: Uint32Array, u2: Uint16Array, u1: Uint8Array, b1: Uint8Array,
 };
+const READERS = { npy: fromNpy, npz: fromNpz, csv: fromCsv, json: fromJson };
 
-/** Read a file for a model with these inputs: [{name, shape, data, samples}], data holding all of its samples. */
+/** Read a file for a model with these inputs: [{name, data, samples, python}], data holding all of its samples, and
+    `python` what reads them, for inputs that are fields. */
 export async function readSample(file, inputs) {
-  const kind = file.name.split(".").pop().toLowerCase();
-  const readers = { npy: async () => npy(await file.arrayBuffer()), csv: async () => csv(await file.text()) };
-  readers.json = async () => json(await file.text());
-  if (!readers[kind]) throw new Error(`${file.name} is no .npy, .csv or .json file.`);
+  const reader = READERS[file.name.split(".").pop().toLowerCase()];
+  if (!reader) throw new Error(`${file.name} is no .npy, .npz, .csv or .json file.`);
   let found;
   try {
-    found = await readers[kind]();
+    found = await reader(file);
   } catch (error) {
     throw new Error(`${file.name} cannot be read: ${error.message}.`);
   }
-  const stem = file.name.slice(0, -kind.length - 1);
-  const arrays = found.data ? { [stem]: found } : found;
-  return Object.entries(arrays).map(([name, array]) => placed(file.name, name, array, inputs, !found.data));
+  const parts = found(inputs);
+  for (const { name, data } of parts) {
+    const input = inputs.find((one) => one.name === name);
+    if (data.some((value) => !Number.isFinite(value)) && input.start.data.every(Number.isFinite))
+      throw new Error(`${file.name} holds values that are not finite numbers.`);
+  }
+  const counts = [...new Set(parts.map((one) => one.samples))].filter((count) => count > 1);
+  if (counts.length > 1) throw new Error(`${file.name} holds ${counts.join(" and ")} samples of its inputs: these must be as many.`);
+  return parts;
 }
 
-function placed(file, name, array, inputs, named) {
-  const fits = inputs.filter((one) => samplesIn(array.shape, one) > 0);
-  const called = inputs.find((one) => one.name === name);
-  if (named && !called) throw new Error(`${file} has ${name}, but the inputs are ${inputs.map((i) => i.name).join(", ")}.`);
-  const input = called ? (fits.includes(called) ? called : null) : fits[0];
-  if (!input) {
-    const wanted = (called ? [called] : inputs).map((one) => `${one.name} ${shapeSaid(one.shape)}`).join(", ");
-    throw new Error(`${file} holds an array of shape ${shapeSaid(array.shape)}, but a sample is ${wanted}.`);
+async function fromNpy(file) {
+  const array = npy(await file.arrayBuffer());
+  return (inputs) => [placed(file.name, array, inputs, `np.load(${quoted(file.name)})`)];
+}
+
+async function fromNpz(file) {
+  const entries = Object.entries(await unzipped(await file.arrayBuffer())).filter(([name]) => name.endsWith(".npy"));
+  if (!entries.length) throw new Error("it holds no arrays");
+  const arrays = Object.fromEntries(entries.map(([name, bytes]) => [name.slice(0, -4), npy(bytes)]));
+  return (inputs) => named(file.name, arrays, inputs, (name) => `np.load(${quoted(file.name)})[${quoted(name)}]`);
+}
+
+async function fromCsv(file) {
+  const { mark, names, shape, data } = csv(await file.text());
+  return (inputs) => {
+    const known = inputs.flatMap(namesOf);
+    const unnamed = inputs.filter((one) => one.modes || (one.kind === "table" && !one.columns.length));
+    if (names && (names.some((name) => known.includes(name)) || !unnamed.some((one) => samplesIn(shape, one))))
+      return byName(file.name, Object.fromEntries(names.map((name, k) => [name, data.filter((_, i) => i % shape[1] === k)])), inputs);
+    const skipped = names ? ", skip_header=1" : "";
+    return [placed(file.name, { shape, data }, names ? unnamed : inputs, `np.genfromtxt(${quoted(file.name)}, delimiter=${quoted(mark)}${skipped})`)];
+  };
+}
+
+async function fromJson(file) {
+  const found = JSON.parse(await file.text());
+  const read = `json.load(open(${quoted(file.name)}))`;
+  const isRecord = (one) => one !== null && typeof one === "object" && !Array.isArray(one);
+  if (isRecord(found)) {
+    const arrays = Object.fromEntries(Object.entries(found).map(([name, one]) => [name, nested(one)]));
+    return (inputs) => named(file.name, arrays, inputs, (name) => `np.array(${read}[${quoted(name)}])`);
   }
-  if (array.data.some((value) => !Number.isFinite(value)) && input.start.data.every(Number.isFinite))
-    throw new Error(`${file} holds values that are not finite numbers.`);
-  const { data, header = false } = array;
-  return { name: input.name, data, samples: samplesIn(array.shape, input), named, header };
+  if (!Array.isArray(found) || !found.length || !found.every(isRecord)) {
+    const array = nested(found);
+    return (inputs) => [placed(file.name, array, inputs, `np.array(${read})`)];
+  }
+  const names = Object.keys(found[0]);
+  if (found.some((one) => Object.keys(one).sort().join() !== [...names].sort().join())) throw new Error("its records have different names");
+  const arrays = Object.fromEntries(names.map((name) => [name, nested(found.map((one) => one[name]))]));
+  return (inputs) => named(file.name, arrays, inputs, (name) => `np.array([one[${quoted(name)}] for one in ${read}])`);
+}
+
+/** Arrays by the names of inputs, and columns by their own. */
+function named(file, arrays, inputs, python) {
+  const found = [];
+  const columns = Object.create(null);
+  for (const [name, array] of Object.entries(arrays)) {
+    const input = inputs.find((one) => one.name === name) ?? inputs.find((one) => one.part && one.part === name);
+    if (input) found.push(placed(file, array, [input], python(name)));
+    else if (array.shape.length > 1 || !inputs.flatMap(namesOf).includes(name)) throw new Error(`${file} has ${name}, but the inputs are ${listed(inputs)}.`);
+    else columns[name] = array.data;
+  }
+  return [...found, ...byName(file, columns, inputs)];
+}
+
+/** An array as samples of the input that the file is called by, or else of the first that it fits. */
+function placed(file, { shape, data }, inputs, python) {
+  const called = inputs.filter((one) => file.startsWith(`${one.name}.`));
+  const possible = called.length ? called : inputs;
+  const input = possible.find((one) => samplesIn(shape, one) > 0);
+  if (!input) {
+    const wanted = possible.map((one) => `${one.name} ${shapeSaid(one.shape)}`).join(", ");
+    throw new Error(`${file} holds an array of shape ${shapeSaid(shape)}, but a sample is ${wanted}.`);
+  }
+  return { name: input.name, data, samples: samplesIn(shape, input), python };
+}
+
+function quoted(text) {
+  return JSON.stringify(text);
 }
 
 /** How many samples of an input an array of this shape holds; 0 where it does not fit. */
@@ -92,24 +156,6 @@ function rowMajor(shape, data) {
     found[n] = data[from];
   }
   return found;
-}
-
-function csv(text) {
-  const rows = text.trim().split(/\r?\n/).map((line) => line.split(/[,;\t]/).map((cell) => cell.trim()));
-  const numbers = rows.map((row) => row.map((cell) => (cell === "" ? NaN : Number(cell))));
-  const header = numbers[0].some(Number.isNaN) && numbers.length > 1; // a line of names
-  const body = header ? numbers.slice(1) : numbers;
-  const width = body[0].length;
-  if (body.some((row) => row.length !== width)) throw new Error("its rows differ in length");
-  if (body.some((row) => row.some(Number.isNaN))) throw new Error("some cells are no numbers");
-  return { shape: [body.length, width], data: Float64Array.from(body.flat()), header };
-}
-
-function json(text) {
-  const found = JSON.parse(text);
-  if (Array.isArray(found) || typeof found === "number") return nested(found);
-  if (!found || typeof found !== "object") throw new Error("it holds no arrays");
-  return Object.fromEntries(Object.entries(found).map(([name, one]) => [name, nested(one)]));
 }
 
 function nested(value) {

@@ -69,14 +69,21 @@ export class Inputs {
 
   /** All sliders back to where they stood at first, samples of files forgotten. */
   reset() {
-    this.sources = Object.create(null);
+    this.forget();
     for (const one of this.all) this.places[one.name] = firstPlaces(one);
     this.show();
     this.changed();
   }
 
-  /** Sliders anywhere: of modes as they are distributed, within the ends of the training, others evenly between these. */
+  forget() {
+    this.sources = Object.create(null);
+    this.opened = undefined;
+  }
+
+  /** Sliders anywhere, samples of files forgotten: of modes as they are distributed, within the ends of the training,
+      others evenly between these. */
   shuffle() {
+    this.forget();
     for (const one of this.all)
       one.sliders.forEach(({ low, high }, k) => {
         const drawn = one.unit === "standard deviations" ? normal() : low + (high - low) * Math.random();
@@ -90,22 +97,23 @@ export class Inputs {
     for (const one of this.all) this.rows[one.name].forEach((row, k) => row.show(this.places[one.name][k]));
   }
 
-  /** Take a sample from a file; gives how many it holds, or throws one sentence. */
+  /** Take the first sample of a file: {samples, moved: whether sliders move it from there}; or throw one sentence. */
   async open(file) {
-    const found = await readSample(file, this.all);
-    this.opened = { file: file.name, found };
+    this.opened = await readSample(file, this.all);
     this.take(0);
-    return Math.min(...found.map((one) => one.samples));
+    return { samples: Math.max(...this.opened.map((one) => one.samples)), moved: Object.keys(this.sources).length > 0 };
   }
 
   /** Take another sample of the same file. */
   take(sample) {
-    for (const { name, data, ...about } of this.opened.found) {
+    this.sources = Object.create(null);
+    for (const { name, data, samples, python } of this.opened) {
       const input = this.all.find((one) => one.name === name);
       const size = sizeOf(input.shape);
-      const start = data.slice(sample * size, (sample + 1) * size);
+      const at = Math.min(sample, samples - 1); // one sample stands beside all others
+      const start = data.slice(at * size, (at + 1) * size);
       this.places[name] = input.modes ? firstPlaces(input) : start;
-      if (input.modes) this.sources[name] = { ...about, file: this.opened.file, sample, start };
+      if (input.modes) this.sources[name] = { python, samples, sample: at, start };
     }
     this.show();
     this.changed();

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -17,7 +18,7 @@ from pcarann.explorer.sliders import Movable, Slider, Values
 from pcarann.export.signature import Signature, Tensor
 from pcarann.fitted import Fitted
 from pcarann.mesh.mesh import Mesh
-from pcarann.spatial.fitted import FittedStages
+from pcarann.spatial.fitted import BEYOND, FittedStages
 from pcarann.spatial.layout import Layout
 
 __all__ = ["inputs_at", "movables_of"]
@@ -38,18 +39,18 @@ def movables_of(model: Any) -> tuple[Movable, ...]:
     if hasattr(model, "marched_"):
         return _of_flow(fitted, tensors)
     if isinstance(fitted, FittedStages):
-        return _of_stages(fitted, tensors)
+        return tuple(replace(one, margin=BEYOND) for one in _of_stages(fitted, tensors))
     code = None if fitted.packing is None else fitted.packing.input_code
     if isinstance(code, InputCode):
         return _of_parts(fitted, code, tensors)
     return (_of_array(fitted, tensors[0]),)
 
 
-def inputs_at(model: Any, settings: Mapping[str, Mapping[str, Any]] | None = None) -> Any:
+def inputs_at(model: Any, settings: Mapping[str, Mapping[str, Any] | float] | None = None) -> Any:
     """One sample as `predict` takes it, with sliders of the explorer at these places; of a flow with controls both.
 
     `settings` has by the name of an input what differs from the start: places of sliders by label, and under "sample"
-    an array from which they move it, in place of the mean.
+    an array from which they move it, in place of the mean. Of an input that is one number, that number will do.
 
     >>> import pcarann
     >>> model = pcarann.PCARaNN(n_components=(2, 5), widths=(20, 10), n_members=2)
@@ -135,7 +136,7 @@ def _of_flow(flow: Any, tensors: Sequence[Tensor]) -> tuple[Movable, ...]:
     found, low, high = _of_step(flow.model, state)
     assert found.modes is not None
     modes = np.repeat(found.modes[:, None], tensors[0].shape[0], axis=1)
-    whole = [Movable(tensors[0], np.broadcast_to(found.start, tensors[0].shape), found.sliders, modes, found.unit)]
+    whole = [replace(found, tensor=tensors[0], start=np.broadcast_to(found.start, tensors[0].shape), modes=modes)]
     for tensor in tensors[1:]:
         middle = (low + high) / 2
         sliders = _sliders(low, high, middle, [f"control {i}" for i in range(len(low))])
@@ -209,7 +210,7 @@ def _waves(tensor: Tensor, low: float, high: float, layout: Layout) -> Movable:
     modes = heights.reshape(-1, *(1 for _ in tensor.shape)) * flat / np.maximum(peaks, 1e-300)
     ends, names = np.ones(len(modes)), [f"wave {i}" for i in range(len(modes))]
     sliders = _sliders(-ends, ends, np.zeros(len(modes)), names)
-    return Movable(tensor, np.full(tensor.shape, (low + high) / 2), sliders, modes, _OF_WAVES)
+    return Movable(tensor, np.full(tensor.shape, (low + high) / 2), sliders, modes, _OF_WAVES, (low, high), BEYOND)
 
 
 def _on_mesh(tensor: Tensor, mesh: Mesh) -> tuple[Values, Values]:

@@ -1,4 +1,5 @@
 /* The page of a server: which model is asked for, and how it is reached. */
+import { made } from "./controls.js";
 import { explore } from "./explorer.js";
 import { modelNames, remoteModel } from "./remote.js";
 
@@ -10,7 +11,7 @@ async function open(token) {
     const names = await modelNames(token);
     const asked = new URLSearchParams(location.search).get("model");
     const name = asked ?? names[0];
-    if (!names.includes(name)) throw new Error(`There is no model ${asked}: the server has ${names.join(", ")}.`);
+    if (!names.includes(name)) return told(`There is no model ${asked}: the server has `, ...links(names), ".");
     offer(names, name);
     await explore(remoteModel(name, token));
   } catch (error) {
@@ -19,10 +20,19 @@ async function open(token) {
       document.getElementById("token").focus();
       if (!token) return;
     }
-    const trouble = document.getElementById("trouble");
-    trouble.textContent = error.message;
-    trouble.hidden = false;
+    told(error.message);
   }
+}
+
+function told(...words) {
+  const trouble = document.getElementById("trouble");
+  trouble.replaceChildren(...words);
+  trouble.hidden = false;
+}
+
+/** Links to models, with commas between them. */
+function links(names) {
+  return names.flatMap((name, i) => [...(i ? [", "] : []), made("a", { href: `?model=${encodeURIComponent(name)}` }, name)]);
 }
 
 function offer(names, name) {
@@ -32,7 +42,8 @@ function offer(names, name) {
   select.addEventListener("change", () => location.assign(`?model=${encodeURIComponent(select.value)}`));
 }
 
-const enter = () => open(document.getElementById("token").value);
-document.getElementById("enter").addEventListener("click", enter);
-document.getElementById("token").addEventListener("keydown", (event) => event.key === "Enter" && enter());
+door.addEventListener("submit", (event) => {
+  event.preventDefault();
+  open(document.getElementById("token").value);
+});
 open();

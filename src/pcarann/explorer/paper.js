@@ -1,5 +1,5 @@
 /* A canvas as sharp as the screen, with the colours of the page, and what all pictures share: axes and colour bars. */
-import { tickLabels, ticks } from "./words.js";
+import { isConstant, said, tickLabels, ticks } from "./words.js";
 
 const LONG = 4; // sides of a picture may differ by this; beyond, it fills its room instead of being to scale
 
@@ -20,6 +20,12 @@ export function paperOf(canvas) {
   pen.font = `12px ${style.fontFamily}`;
   pen.lineJoin = "round";
   return { pen, width, height, ratio, colour };
+}
+
+/** The height at which a picture to scale fills the width; null where it is not to scale. */
+export function heightFor(paper, across, up, { left, right, top, bottom }) {
+  const shape = Math.abs((up[1] - up[0]) / (across[1] - across[0]));
+  return shape >= 1 / LONG && shape <= LONG ? Math.max(40, paper.width - left - right) * shape + top + bottom : null;
 }
 
 /** The room of a picture: to scale where its sides are alike, else all there is. */
@@ -95,28 +101,36 @@ function named({ pen, colour }, box, [right, up], room) {
   pen.restore();
 }
 
-/** A bar of colours right of a box, with ticks, and the units above. */
+/** A bar of colours right of a box, with ticks, both ends where there is room for few, and the units above. */
 export function colourBar(paper, box, scale, units) {
   const { pen, colour } = paper;
   const left = box.left + box.width + 16;
+  pen.fillStyle = colour("ink");
+  pen.textAlign = "left";
+  pen.textBaseline = "bottom";
+  if (units) pen.fillText(units, left, box.top - 5);
+  if (isConstant(scale.low, scale.high)) {
+    pen.fillText("constant", left, box.top + box.height / 2);
+    pen.textBaseline = "top";
+    pen.fillText(said(scale.low), left, box.top + box.height / 2 + 3);
+    return;
+  }
   const y = along([scale.low, scale.high], box.top + box.height, box.top);
   const steps = Math.ceil(box.height);
   for (let i = 0; i < steps; i++) {
     pen.fillStyle = scale.css(y.back(box.top + i + 0.5));
     pen.fillRect(left, box.top + i, 12, Math.min(1.5, box.height - i));
   }
-  const values = ticks(scale.low, scale.high, few(box.height, 44));
+  const round = ticks(scale.low, scale.high, few(box.height, 44));
+  const values = round.length > 2 ? round : [scale.low, scale.high];
+  const labels = round.length > 2 ? tickLabels(round) : values.map((value) => said(value, 3));
   pen.strokeStyle = colour("faint");
   pen.fillStyle = colour("muted");
-  pen.textAlign = "left";
   pen.textBaseline = "middle";
-  tickLabels(values).forEach((text, i) => {
+  labels.forEach((text, i) => {
     stroke(pen, [left + 12, crisp(y(values[i]))], [left + 16, crisp(y(values[i]))]);
     pen.fillText(text, left + 20, y(values[i]));
   });
-  pen.fillStyle = colour("ink");
-  pen.textBaseline = "bottom";
-  if (units) pen.fillText(units, left, box.top - 5);
 }
 
 /** A cross with a ring that can be seen on any colour. */

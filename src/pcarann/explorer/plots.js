@@ -2,13 +2,14 @@
 
    Each is drawn by a function of a canvas and what is to be seen, and gives back where its points are:
    {place(i), nearest(x, y), step(i, key)}, with i counting the values that were drawn. */
-import { along, axes, boxOf, colourBar, mark, paperOf, roomFor, stroke } from "./paper.js";
+import { along, axes, boxOf, colourBar, heightFor, mark, paperOf, roomFor, stroke } from "./paper.js";
 import { extent } from "./tensors.js";
 
 const KEYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
 
 /** Curves over one axis: {x, lines: [{data, colour, dashed}], band: [lower, upper], names, limits, probe}. */
 export function drawCurve(canvas, { x, lines, band, names, limits, probe }) {
+  canvas.style.removeProperty("--fitting");
   const paper = paperOf(canvas);
   const { pen, colour } = paper;
   const up = limits ?? padded(extent(...lines.map((line) => line.data), ...(band ?? [])));
@@ -65,9 +66,9 @@ function padded([low, high]) {
 
 /** A grid: {rows, columns (coordinates), data, scale, names, units, probe}; rows run upwards, columns to the right. */
 export function drawMap(canvas, { rows, columns, data, scale, names, units, probe }) {
-  const paper = paperOf(canvas);
   const across = [columns[0], columns[columns.length - 1]];
   const up = [rows[0], rows[rows.length - 1]];
+  const paper = paperFor(canvas, across, up);
   const box = boxOf(paper, across, up, margins(paper, up));
   const x = along(across, box.left, box.left + box.width);
   const y = along(up, box.top + box.height, box.top);
@@ -99,6 +100,16 @@ export function drawMap(canvas, { rows, columns, data, scale, names, units, prob
       return Math.max(0, Math.min(rows.length - 1, Math.floor(index / n) + dy)) * n + j;
     },
   };
+}
+
+/** A canvas no higher than a picture to scale needs. */
+function paperFor(canvas, across, up) {
+  const paper = paperOf(canvas);
+  const height = heightFor(paper, across, up, margins(paper, up));
+  const fitting = height === null ? "" : `${Math.ceil(height)}px`;
+  if (canvas.style.getPropertyValue("--fitting").trim() === fitting) return paper;
+  canvas.style.setProperty("--fitting", fitting);
+  return paperOf(canvas);
 }
 
 function margins(paper, up) {
@@ -139,11 +150,11 @@ function nearestOf(coords, value) {
 
 /** Values at the nodes of a mesh of a portrait: {mesh, data, scale, units, probe}. */
 export function drawMesh(canvas, { mesh, data, scale, units, probe }) {
-  const paper = paperOf(canvas);
   const seen = mesh.seen.data;
   const shown = mesh.nodes.data;
   const across = extent(Float64Array.from(shown, (i) => seen[2 * i]));
   const up = extent(Float64Array.from(shown, (i) => seen[2 * i + 1]));
+  const paper = paperFor(canvas, across, up);
   const box = boxOf(paper, across, up, margins(paper, up));
   const x = along(across, box.left, box.left + box.width);
   const y = along(up, box.top + box.height, box.top);

@@ -7,13 +7,15 @@
     TENSOR   {"name", "part", "shape", "units", "kind", "axes": [AXIS, …], "columns", "mesh": 0 or null}
     AXIS     {"role", "name", "size", "coords": [number, …] or null}
     INPUT    TENSOR and {"start": VALUES, "sliders": [{"label", "low", "high", "start"}, …], "modes": VALUES or null,
-             "unit": what a slider counts}
+             "unit": what a slider counts, "range": {"low", "high"} or null, "margin"}
     MESH     {"points": VALUES, "seen": VALUES, "triangles": VALUES, "nodes": VALUES, "words"}
     VALUES   {"shape": [n, …], "datatype": "FP64" or "INT32", "base64": little-endian}
 
 `name` is that of a tensor (`pcarann.export.signature`), `part` the name that the model knows it by. `kind` is "number",
 "table" or "field". The role of an axis is "space", "time", "component" or "node"; a tensor with an axis of nodes names
-its mesh. An input is start + Σ (s − s̄) mode over its sliders; without modes, value i is what slider i says. `alphas`
+its mesh. An input is start + Σ (s − s̄) mode over its sliders; without modes, value i is what slider i says. `range`
+is that of all training values of a field without modes of its own, and an input is outside that is beyond a range by
+more than `margin` times its width. `alphas`
 are levels for which a page may ask intervals, none where the model is not calibrated; `spread` and `novelty` say
 whether there are outputs `NAME.std` and `novelty`. Of a mesh, `points` are (nodes, dimensions), `seen` (nodes, 1 or 2)
 where nodes are on paper, `triangles` in the order in which they are painted, `nodes` those that are drawn as dots where
@@ -52,7 +54,7 @@ def portrait(model: Any, name: str = "model", file: str | None = None) -> dict[s
         "name": name,
         "file": file or f"{name}.pcarann",
         "kind": type(model).__name__,
-        "about": _about(state),
+        "about": _about(state, "steps" if flow else "samples"),
         "inputs": [_movable(one, mesh, flow) for one in movables_of(model)],
         "outputs": [_tensor(one, mesh, flow, _is_table(one)) for one in signature.outputs],
         "meshes": [] if mesh is None else [_packed(mesh_of(mesh))],
@@ -62,9 +64,9 @@ def portrait(model: Any, name: str = "model", file: str | None = None) -> dict[s
     }
 
 
-def _about(state: Any) -> str:
+def _about(state: Any, counted: str) -> str:
     members = f"{state.members} member{'s' if state.members > 1 else ''}"
-    return f"{state.samples} training samples, {members}"
+    return f"{state.samples} training {counted}, {members}"
 
 
 def _alphas(fitted: Any) -> list[float]:
@@ -100,6 +102,8 @@ def _movable(movable: Movable, mesh: Mesh | None, flow: bool) -> dict[str, Any]:
         "sliders": sliders,
         "modes": None if movable.modes is None else _values(movable.modes),
         "unit": movable.unit,
+        "range": None if movable.ends is None else dict(zip(("low", "high"), movable.ends, strict=True)),
+        "margin": movable.margin,
     }
 
 

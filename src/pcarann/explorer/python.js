@@ -1,12 +1,13 @@
 /* What the page shows, as lines of Python that compute the same. */
 
-/** The lines: `places` and `sources` are by input, `alpha` undefined where no interval is shown. */
+/** The lines: `places` and `sources` are by input, `alpha` undefined where there are no intervals. */
 export function asPython({ portrait, places, sources, alpha }) {
   const plain = portrait.inputs.every((one) => !one.modes && !sources[one.name]);
   const lines = plain ? numbers(portrait, places) : settings(portrait, places, sources);
   const extra = portrait.inputs.some((one) => one.name === "controls") && portrait.kind === "Marching";
   const how = extra ? ", controls=controls" : "";
-  const call = alpha === undefined ? `prediction = model.predict(X${how})` : `band = model.predict_interval(X, alpha=${alpha}${how})`;
+  const spread = portrait.spread ? `prediction, std = model.predict(X, return_std=True${how})` : `prediction = model.predict(X${how})`;
+  const call = alpha === undefined ? spread : `band = model.predict_interval(X, alpha=${alpha}${how})`;
   const needed = new Set(["import pcarann"]);
   if (lines.some((line) => line.includes("np."))) needed.add("import numpy as np");
   if (lines.some((line) => line.includes("json."))) needed.add("import json");
@@ -33,7 +34,7 @@ function settings(portrait, places, sources) {
       .map((slider, k) => [slider.label, places[input.name][k], slider.start])
       .filter(([, at, start]) => at !== start)
       .map(([label, at]) => `${quoted(label)}: ${number(at)}`);
-    const sample = source ? [`"sample": ${loaded(source, input.name)}`] : [];
+    const sample = source ? [`"sample": ${loaded(source)}`] : [];
     return [input.name, [...sample, ...moved]];
   });
   const rows = parts.filter(([, moved]) => moved.length).map(([name, moved]) => `    ${quoted(name)}: {${laidOut(moved)}},`);
@@ -48,12 +49,8 @@ function laidOut(moved) {
   return whole.length < 40 ? whole : `\n${moved.map((one) => `        ${one},`).join("\n")}\n    `;
 }
 
-function loaded({ file, sample, samples, named, header }, name) {
-  const kind = file.split(".").pop().toLowerCase();
-  const rows = samples > 1 ? `[${sample}]` : "";
-  if (kind === "npy") return `np.load(${quoted(file)})${rows}`;
-  if (kind === "csv") return `np.genfromtxt(${quoted(file)}, delimiter=","${header ? ", skip_header=1" : ""})${rows}`;
-  return `np.array(json.load(open(${quoted(file)}))${named ? `[${quoted(name)}]` : ""})${rows}`;
+function loaded({ python, sample, samples }) {
+  return samples > 1 ? `${python}[${sample}]` : python;
 }
 
 function number(value) {

@@ -9,18 +9,33 @@ export async function modelNames(token) {
 /** The model of this name. `infer` rejects with an Error whose message is one sentence. */
 export function remoteModel(name, token) {
   const at = encodeURIComponent(name);
+  let version; // of the model that was described
+  const refuse = (now) => {
+    if (now !== version) throw Object.assign(new Error("The model has changed: reload the page."), { status: 409, changed: true });
+  };
   return {
     async describe() {
-      return (await asked(`explore/portrait/${at}`, { headers: bearing(token) })).json();
+      const portrait = await (await asked(`explore/portrait/${at}`, { headers: bearing(token) })).json();
+      version = portrait.version;
+      return portrait;
     },
     async infer(inputs, { outputs, alpha, signal, warn } = {}) {
       const { head, body } = written(inputs, outputs, alpha);
       const headers = { ...bearing(token), "Inference-Header-Content-Length": String(head) };
       headers["Content-Type"] = "application/octet-stream";
-      const answer = await asked(`v2/models/${at}/infer`, { method: "POST", headers, body, signal });
-      return read(await answer.arrayBuffer(), answer.headers.get("Inference-Header-Content-Length"), warn);
+      try {
+        const answer = await asked(`v2/models/${at}/infer`, { method: "POST", headers, body, signal });
+        return read(await answer.arrayBuffer(), answer.headers.get("Inference-Header-Content-Length"), warn, refuse);
+      } catch (error) {
+        if (error.status === 400) refuse(await versionNow()); // inputs of the old model, perhaps
+        throw error;
+      }
     },
   };
+
+  async function versionNow() {
+    return (await (await asked(`v2/models/${at}`, { headers: bearing(token) })).json()).versions[0];
+  }
 }
 
 function bearing(token) {
@@ -62,9 +77,10 @@ function written(inputs, outputs, alpha) {
   return { head: head.length, body: new Blob([head, ...parts]) };
 }
 
-function read(buffer, length, warn) {
+function read(buffer, length, warn, refuse) {
   const head = length === null ? buffer.byteLength : Number(length);
   const answer = JSON.parse(new TextDecoder().decode(buffer.slice(0, head)));
+  refuse(answer.model_version);
   const found = {};
   let at = head;
   for (const { name, shape, datatype, data, parameters } of answer.outputs) {
@@ -75,7 +91,7 @@ function read(buffer, length, warn) {
     const bytes = buffer.slice(at, (at += parameters.binary_data_size));
     found[name] = { shape, data: datatype === "FP32" ? Float64Array.from(new Float32Array(bytes)) : new Float64Array(bytes) };
   }
-  const said = answer.parameters?.warnings ?? answer.parameters?.warning;
-  if (said && warn) warn(Array.isArray(said) ? said.join(" ") : String(said));
+  const said = answer.parameters?.warning;
+  if (said && warn) warn(said);
   return found;
 }

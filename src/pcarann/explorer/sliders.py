@@ -46,10 +46,19 @@ class Movable:
     """φ, (sliders, *shape); None where every value of the tensor has its own slider"""
     unit: str = ""
     """What a slider counts, where that is not the value itself"""
+    ends: tuple[float, float] | None = None
+    """Least and largest value of the training inputs, of a field of which no modes are known"""
+    margin: float = 0.0
+    """How far beyond a range an input is still like the training data, in ranges"""
 
-    def at(self, settings: Mapping[str, Any]) -> Values:
-        """The input where these sliders, by label, stand elsewhere than at first, and begin at a "sample" if given."""
+    def at(self, settings: Mapping[str, Any] | float) -> Values:
+        """The input where these sliders, by label, stand elsewhere than at first, and begin at a "sample" if given.
+
+        Of an input that is one number, this number will do.
+        """
         known = {slider.label: slider.start for slider in self.sliders}
+        if not isinstance(settings, Mapping):
+            settings = self._by_label(settings)
         if strange := [name for name in settings if name not in known and name != _SAMPLE]:
             raise ValueError(f"{self.tensor.name} has the sliders {', '.join(known)}: {strange[0]!r} is none of them.")
         start = np.asarray(settings.get(_SAMPLE, self.start), dtype=np.float64)
@@ -60,3 +69,11 @@ class Movable:
             return np.array(values, dtype=np.float64).reshape(self.start.shape)
         moved = np.array([settings.get(name, at) - at for name, at in known.items()])
         return np.asarray(start.reshape(self.start.shape) + np.tensordot(moved, self.modes, axes=1))
+
+    def _by_label(self, value: Any) -> dict[str, Any]:
+        if self.modes is None and len(self.sliders) == 1 and np.ndim(value) == 0:
+            return {self.sliders[0].label: value}
+        raise ValueError(
+            f"{self.tensor.name} is set by places of its sliders by label, {{{self.sliders[0].label!r}: …}}, or by "
+            f"{{{_SAMPLE!r}: an array}}, found {type(value).__name__}."
+        )

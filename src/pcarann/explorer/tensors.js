@@ -4,10 +4,15 @@ const KINDS = { FP64: Float64Array, FP32: Float32Array, INT32: Int32Array };
 
 /** VALUES of a portrait as {shape, data}. */
 export function decoded(values) {
-  const text = atob(values.base64);
-  const bytes = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-  return { shape: values.shape, data: new KINDS[values.datatype](bytes.buffer) };
+  return { shape: values.shape, data: new KINDS[values.datatype](bytesOf(values.base64).buffer) };
+}
+
+/** The bytes of a text in base64. */
+export function bytesOf(text) {
+  const letters = atob(text);
+  const bytes = new Uint8Array(letters.length);
+  for (let i = 0; i < letters.length; i++) bytes[i] = letters.charCodeAt(i);
+  return bytes;
 }
 
 /** The number of values of a shape. */

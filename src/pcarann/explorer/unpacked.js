@@ -1,6 +1,7 @@
 // Constants of a graph, as `pcarann.explorer.packed` writes them, back as tensors.
 
 import { uniform } from "./random.js";
+import { bytesOf } from "./tensors.js";
 
 const ARRAYS = { float64: Float64Array, float32: Float32Array, int32: Int32Array, uint8: Uint8Array };
 
@@ -30,9 +31,7 @@ function drawn(draws) {
 }
 
 function decoded(text, stored) {
-  const letters = atob(text);
-  const bytes = new Uint8Array(letters.length);
-  for (let i = 0; i < letters.length; i++) bytes[i] = letters.charCodeAt(i);
+  const bytes = bytesOf(text);
   if (stored === "float48") return new Float64Array(lengthened(bytes).buffer);
   return new Float64Array(new ARRAYS[stored](bytes.buffer));
 }

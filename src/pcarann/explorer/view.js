@@ -2,7 +2,7 @@
 import { scale } from "./colours.js";
 import { drawCurve, drawMap, drawMesh } from "./plots.js";
 import { cut, extent } from "./tensors.js";
-import { said } from "./words.js";
+import { isConstant, said } from "./words.js";
 
 const XYZ = ["x", "y", "z"];
 
@@ -68,6 +68,12 @@ export class View {
       const limits = look.held ? look.limits : undefined;
       this.frame = drawCurve(this.canvas, { x: this.coords(this.layout.free[0]), lines, band, names, limits, probe: this.local });
     }
+  }
+
+  /** The values of a sample in a few words. */
+  told(data) {
+    const [low, high] = extent(this.part(data).data);
+    return isConstant(low, high) ? `constant ${said(low)}` : `values from ${said(low)} to ${said(high)}`;
   }
 
   /** The section through the probe, along the axis that runs to the right: {x, index, name}; null where there is none. */

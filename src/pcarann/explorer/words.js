@@ -22,6 +22,11 @@ function trimmed(text) {
   return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
 }
 
+/** Whether values between two ends are the same but for rounding. */
+export function isConstant(low, high) {
+  return high - low <= 1e-12 * Math.max(Math.abs(low), Math.abs(high));
+}
+
 /** (29, 29) */
 export function shapeSaid(shape) {
   return shape.length ? `(${shape.join(", ")})` : "one number";

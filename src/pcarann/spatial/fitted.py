@@ -26,13 +26,14 @@ from pcarann.uncertainty.fingerprints import Fingerprints, Recognised
 from pcarann.uncertainty.monitor import History
 from pcarann.validation import check_fields, warn_user
 
-__all__ = ["DRAWN", "FittedStages", "Range", "range_of"]
+__all__ = ["BEYOND", "DRAWN", "FittedStages", "Range", "range_of"]
 
 _AT_A_TIME = 1 << 25  # values of all members' fields on a CPU
 _AT_A_TIME_GPU = 1 << 29
 DRAWN = 2.0
 """Degrees of freedom that the mean of a field counts for in a spread"""
-_BEYOND = 0.1  # of the range of the training data, beside it
+BEYOND = 0.1
+"""How far beside the range of the training data inputs are still like these, in ranges"""
 
 Range = tuple[tuple[float, ...], tuple[float, ...]]
 """Least and largest value of every component"""
@@ -202,7 +203,7 @@ class FittedStages:
         xp = self.place.xp
         given = self.layout.inputs(inputs / self.units.inputs)
         low, high = (self.place.put(np.asarray(end)) for end in self.value_range)
-        margin = _BEYOND * (high - low)
+        margin = BEYOND * (high - low)
         outside = (given < low - margin) | (given > high + margin)
         count = int(xp.sum(xp.astype(xp.any(outside, axis=tuple(range(1, outside.ndim))), xp.int64)))
         if not count:
@@ -210,10 +211,10 @@ class FittedStages:
         component = int(xp.argmax(xp.astype(xp.any(outside, axis=tuple(range(outside.ndim - 1))), xp.int64)))
         ends = [float(end[component]) * self.units.inputs for end in (low, high)]
         which = f" of component {component}" if len(self.value_range[0]) > 1 else ""
-        return (
-            f"{count} of {int(inputs.shape[0])} inputs have values outside the range of the training data{which}, "
-            f"{ends[0]:.4g} to {ends[1]:.4g}: do not trust their predictions."
-        )
+        where = f"values outside the range of the training data{which}, {ends[0]:.4g} to {ends[1]:.4g}: do not trust"
+        if int(inputs.shape[0]) == 1:
+            return f"This input has {where} its prediction."
+        return f"{count} of {int(inputs.shape[0])} inputs have {where} their predictions."
 
     def adapted(self, inputs: Array, outputs: Array, forgetting: float) -> FittedStages:
         """The last stage's readouts solved anew from the sums of all samples; earlier stages stay as they are."""

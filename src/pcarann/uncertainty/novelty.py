@@ -256,10 +256,15 @@ class NoveltyTest:
         if not self.is_alarmed(p):
             return None
         new, first = int((p <= LEVEL).sum()), int(p.argmin())
+        why = f"p = {p[first]:.1g}: {self.reason(seen, 0, statistic, names)}"
+        if len(p) == 1:
+            return (
+                f"This input lies outside the training data, {why}. "
+                "Its prediction is an extrapolation; its interval is widened (see novelty)."
+            )
         return (
             f"{new} of {len(p)} inputs lie outside the training data (p ≤ {LEVEL:g}). The farthest is input {first}, "
-            f"p = {p[first]:.1g}: {self.reason(seen, 0, statistic, names)}. "
-            "Such predictions are extrapolations; their intervals are widened (see novelty)."
+            f"{why}. Such predictions are extrapolations; their intervals are widened (see novelty)."
         )
 
     def reason(self, seen: Sight, i: int, statistic: int, names: Names) -> str:

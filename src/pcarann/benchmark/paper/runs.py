@@ -98,7 +98,7 @@ def sample_errors(problem: Problem, prediction: Any, truth: Any) -> np.ndarray[A
 def window_errors(model: Any, test: OperatorData) -> tuple[float, float]:
     """Error at the last time, and the mean over all times."""
     with warnings.catch_warnings():  # leaving the training data is the point of the experiment
-        warnings.filterwarnings("ignore", message=".* inputs lie outside")
+        warnings.filterwarnings("ignore", message=".* inputs? lies? outside")
         prediction = model.predict(test.inputs)
     times = range(test.outputs.shape[1])
     errors = [relative_l2(prediction[:, t], test.outputs[:, t]) for t in times]
