@@ -176,10 +176,58 @@ def test_a_sample_from_a_file_is_shown_and_others_are_refused(opened, served, tm
     page.wait_for_selector("#trouble:not([hidden])")
     words = "other.npy holds an array of shape (3, 4), but a sample is inputs (12, 9)."
     assert page.locator("#trouble").inner_text() == words
+    assert page.locator("#file").evaluate("(one) => one.files.length") == 0
+    assert page.locator("#sample-words").inner_text() == "samples.npy is shown; sliders move it from there."
     (tmp_path / "named.json").write_text(json.dumps({"inputs": samples[0].tolist()}))
     page.set_input_files("#file", tmp_path / "named.json")
     page.wait_for_selector("#trouble", state="hidden")
     assert settled(page)["outputs"] == pytest.approx(model.predict(samples[:1]).ravel(), abs=1e-9)
+
+
+def test_the_box_of_samples_says_which_one_is_shown(opened, tmp_path):
+    page = opened("grid")
+    np.save(tmp_path / "samples.npy", np.zeros((3, 12, 9)))
+    page.set_input_files("#file", tmp_path / "samples.npy")
+    box = page.locator("#sample-number")
+    for typed in ("1", "7", "-1", "1.5", ""):
+        box.fill(typed)
+        box.blur()
+        assert box.input_value() == "1"
+        assert 'np.load("samples.npy")[1]' in page.locator("#python").inner_text()
+    page.click("#random")
+    assert "samples.npy" not in page.locator("#python").inner_text()
+    assert box.is_hidden()
+
+
+def test_columns_of_a_file_are_found_by_name(opened, tmp_path):
+    page = opened("table")
+    (tmp_path / "rows.csv").write_text("depth <b>;speed\n0.25;1.5\n")
+    page.set_input_files("#file", tmp_path / "rows.csv")
+    page.get_by_text("Sliders were set from rows.csv.").wait_for()
+    settled(page)
+    assert page.evaluate(TENSORS, "inputs")["inputs"] == [1.5, 0.25]
+
+
+def test_what_is_shown_of_an_interval_is_said(opened):
+    page = opened("grid")
+    page.locator("#plot").focus()
+    page.keyboard.press("ArrowRight")
+    page.get_by_label("Half-width", exact=True).check()
+    assert page.locator("#value").inner_text().startswith("half-width of outputs = ")
+    assert page.locator("#value").inner_text().endswith(" % interval")
+    assert page.locator("#canvas").get_attribute("aria-label").startswith("Half-width of outputs, 9")
+
+
+def test_the_spread_of_a_model_without_calibration_is_called_so(opened):
+    page = opened("stages")
+    page.locator("#plot").focus()
+    page.keyboard.press("ArrowRight")
+    page.get_by_label("− 1 std", exact=True).check()
+    words = page.locator("#value").inner_text()
+    assert words.startswith("outputs − 1 std = ")
+    assert words.endswith(", spread of the members, uncalibrated")
+    assert "prediction, std = model.predict(X, return_std=True)" in page.locator("#python").inner_text()
+    assert not page.get_by_label("Half-width", exact=True).count()
 
 
 def test_outside_the_data_the_gauge_says_so(opened):
@@ -188,7 +236,9 @@ def test_outside_the_data_the_gauge_says_so(opened):
     page.get_by_label("speed, as a number").fill("9")
     settled(page)
     assert "Outside the training data" in page.locator("#novelty").inner_text()
-    assert "speed is 9" in page.locator("#warning").inner_text()
+    low, high = (f"{end[0]:.4g}" for end in table().fitted_.edge.columns)
+    words = f"This input lies outside the training data: speed is 9, training range {low} to {high}."
+    assert page.locator("#warning").inner_text().startswith(words)
 
 
 @pytest.mark.parametrize(("name", "scheme"), [("grid", "light"), ("grid", "dark"), ("parts", "dark")])
@@ -209,6 +259,9 @@ def test_the_theme_can_be_turned_and_the_code_copied(opened):
     page.get_by_text("Copied").first.wait_for()
     copied = page.evaluate("() => navigator.clipboard.readText()")
     assert copied.strip() == page.locator("#python").inner_text().strip()
+    slide(page, "mode 1")
+    assert page.locator("#copy").inner_text() == "Copy"
+    assert page.locator("#copied").inner_text() == ""
     dark = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
     page.click("#theme")
     assert page.evaluate("() => getComputedStyle(document.body).backgroundColor") != dark
@@ -224,16 +277,35 @@ def test_a_narrow_screen_needs_no_scrolling_aside(opened, name):
     assert page.evaluate("() => document.documentElement.scrollWidth") == 360
 
 
+def test_a_canvas_is_no_higher_than_its_picture(opened):
+    page = opened("parts", width=360, height=740)
+    box = page.locator("#canvas").bounding_box()
+    assert box["height"] < 0.8 * box["width"]  # a square with its axes, beside a bar of colours
+    page.set_viewport_size({"width": 700, "height": 900})
+    page.wait_for_function("(before) => document.getElementById('canvas').clientHeight > before", arg=box["height"])
+
+
 def test_stale_answers_are_dropped_and_troubles_told(opened):
     page = opened("grid")
+    settled(page)
     held = []
-    page.route("**/infer", lambda route: held.append(route))
-    slide(page, "mode 1", "ArrowRight")
-    page.wait_for_timeout(80)
-    slide(page, "mode 1", "ArrowRight")
-    page.wait_for_timeout(80)
+
+    def hold(route):
+        asked = route.request.post_data_buffer
+        if b'"outputs.lower"' in asked:  # not the comparison of sliders
+            held.append(route)
+        else:
+            route.abort()
+
+    page.route("**/infer", hold)
+    for count in (1, 2):
+        slide(page, "mode 1", "ArrowRight")
+        for _ in range(100):
+            if len(held) >= count:
+                break
+            page.wait_for_timeout(20)
+    assert len(held) == 2
     assert page.locator("#field").get_attribute("data-state") == "waiting"
-    assert len(held) >= 2
     held[-1].fulfill(status=400, content_type="application/json", body='{"error": "This is refused."}')
     page.wait_for_selector("#trouble:not([hidden])")
     assert page.locator("#trouble").inner_text() == "This is refused."
@@ -241,7 +313,31 @@ def test_stale_answers_are_dropped_and_troubles_told(opened):
     slide(page, "mode 1", "ArrowRight")
     page.wait_for_selector(SHOWN)
     assert page.locator("#trouble").is_hidden()
+    opened.heard[:] = [words for words in opened.heard if "400" not in words and "ERR_FAILED" not in words]
+
+
+def test_a_model_that_was_replaced_is_told(opened, tmp_path):
+    path = tmp_path / "m.pcarann"
+    grid().save(path)
+    with running([path], poll=0.05) as address:
+        page = opened("m", at=address)
+        parts().save(tmp_path / "new")
+        (tmp_path / "new").replace(path)
+        page.wait_for_timeout(1000)
+        slide(page, "mode 1")
+        page.get_by_text("The model has changed: reload the page.").wait_for()
+        page.click("#reload")
+        page.get_by_label("k, as a number").wait_for()
+        page.close()
     opened.heard[:] = [words for words in opened.heard if "400" not in words]
+
+
+def test_an_unknown_model_is_answered_by_links_to_those_there_are(browser, served):
+    page = browser.new_context().new_page()
+    page.goto(f"{served[0]}/?model=nosuch")
+    page.get_by_role("link", name="grid").click()
+    page.wait_for_selector(SHOWN)
+    page.context.close()
 
 
 def test_a_server_with_a_token_asks_for_it(opened, browser, served):

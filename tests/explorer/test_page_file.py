@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from explored import stages
+from explored import table as labelled
 
 from conftest import smooth_pairs, table
 from pcarann import PCARaNN
@@ -101,6 +103,22 @@ def test_names_do_not_break_out_of_a_page(browser, tmp_path):
         assert_predicted(model, *last(page), 0.1)
         assert page.locator("script").count() == 3
         assert page.title().startswith("</title>")
+
+
+@pytest.mark.parametrize(
+    ("make", "label", "value", "words"),
+    [
+        (stages, "wave 0", "5", "a value of the input is "),
+        (labelled, "speed", "9", "speed is 9, training range "),
+    ],
+)
+def test_a_page_says_why_an_input_is_outside(make, label, value, words, browser, tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text(page_file(make()), encoding="utf-8")
+    with opened(browser, path) as page:
+        assert page.locator("#warning").is_hidden()
+        page.get_by_label(f"{label}, as a number").fill(value)
+        page.get_by_text(f"This input lies outside the training data: {words}").wait_for()
 
 
 def test_a_page_forbids_itself_what_is_not_in_it(model):

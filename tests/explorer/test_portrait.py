@@ -49,3 +49,11 @@ def test_what_a_model_cannot_tell_is_not_promised():
     assert portrait(grid())["novelty"]
     assert not portrait(stages())["novelty"]
     assert portrait(stages())["inputs"][0]["unit"].startswith("half ranges")
+
+
+def test_ranges_of_stages_and_steps_of_flows_are_told():
+    given, fitted = portrait(stages())["inputs"][0], stages().fitted_
+    ends = {k: fitted.units.inputs * end[0] for k, end in zip(("low", "high"), fitted.value_range, strict=True)}
+    assert given["range"] == ends
+    assert (given["margin"], portrait(grid())["inputs"][0]["range"]) == (0.1, None)
+    assert portrait(flow())["about"].startswith("150 training steps")

@@ -57,6 +57,9 @@ def test_inputs_outside_the_range_are_counted(fitted):
     outside = inside[:10].copy()
     outside[3, 5], outside[4, 0], outside[4, 1] = high + 0.11 * (high - low), low - 0.11 * (high - low), 1e9
     assert fitted.warning(outside).startswith("2 of 10 inputs have values outside the range of the training data, ")
+    alone = fitted.warning(outside[3:4])
+    assert alone.startswith("This input has values outside the range of the training data, ")
+    assert alone.endswith(": do not trust its prediction.")
     outside[3, 5], outside[4, :2] = high + 0.09 * (high - low), low
     assert fitted.warning(outside) is None
 

@@ -31,7 +31,7 @@ def warning_of(call, *arguments):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         call(*arguments)
-    said = [one for one in caught if "lie outside the training data" in str(one.message)]
+    said = [one for one in caught if "outside the training data" in str(one.message)]
     assert len(said) <= 1
     assert all(one.filename == __file__ for one in said)
     return str(said[0].message) if said else None
@@ -62,6 +62,9 @@ def test_the_warning_names_the_farthest_input_its_column_and_the_training_range(
     assert said.startswith("1 of 5 inputs lie outside the training data (p ≤ 0.01). The farthest is input 3, p = ")
     assert f"column 7 is 0.5, training range {low:.4g} to {high:.4g}." in said
     assert f"column 7 is 0.5, training range {low:.4g} to {high:.4g}" in model.novelty(new).reasons[3]
+    alone = warning_of(model.predict, new[3:4])
+    assert alone.startswith("This input lies outside the training data, p = ")
+    assert f"column 7 is 0.5, training range {low:.4g} to {high:.4g}. Its prediction is" in alone
 
 
 @pytest.mark.parametrize("side", [1, -1])
