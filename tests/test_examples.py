@@ -19,7 +19,7 @@ def plate():
     return example("plate")
 
 
-@pytest.mark.filterwarnings("ignore:.* lie outside the training data")
+@pytest.mark.filterwarnings("ignore:.* lies? outside the training data")
 def test_files_become_a_surrogate_and_files_for_paraview(plate, tmp_path, capsys):
     import meshio
 
@@ -161,7 +161,7 @@ def test_samples_and_mesh_are_written_and_read_again(name, request, tmp_path):
     assert read.points.shape == (module.mesh(0).p.shape[1], 3)
 
 
-@pytest.mark.filterwarnings("ignore:.* lie outside the training data")
+@pytest.mark.filterwarnings("ignore:.* lies? outside the training data")
 def test_a_guarded_design_is_confirmed_by_the_solver_and_one_without_guard_exploits_the_surrogate(tmp_path):
     design = example("design")
     found = design.main(["--quick", "-o", str(tmp_path)])
@@ -176,7 +176,7 @@ def test_a_guarded_design_is_confirmed_by_the_solver_and_one_without_guard_explo
     assert (tmp_path / "design.png").stat().st_size > 0
 
 
-@pytest.mark.filterwarnings("ignore:.* lie outside the training data", "ignore:relative error .*")
+@pytest.mark.filterwarnings("ignore:.* lies? outside the training data", "ignore:relative error .*")
 def test_a_surrogate_that_chooses_its_samples_is_drawn_beside_one_that_does_not(tmp_path):
     curves = example("active").main(["--quick", "-o", str(tmp_path)])
     assert [len(curve) for curve in curves.values()] == [3, 3]
@@ -184,7 +184,7 @@ def test_a_surrogate_that_chooses_its_samples_is_drawn_beside_one_that_does_not(
     assert (tmp_path / "active.png").stat().st_size > 0
 
 
-@pytest.mark.filterwarnings("ignore:.* lie outside the training data")
+@pytest.mark.filterwarnings("ignore:.* lies? outside the training data")
 def test_an_inversion_draws_posteriors_with_the_model_error_and_without(tmp_path):
     pytest.importorskip("emcee", reason="posteriors are drawn with emcee")
     draws = example("inversion").main(["--quick", "-o", str(tmp_path)])

@@ -9,7 +9,7 @@ import pytest
 
 from scripts import example
 
-pytestmark = pytest.mark.filterwarnings("ignore:.* lie outside the training data")
+pytestmark = pytest.mark.filterwarnings("ignore:.* lies? outside the training data")
 
 
 def drawn(path):

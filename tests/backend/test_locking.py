@@ -11,7 +11,7 @@ from pcarann import Adapt, Marching, PCARaNN
 from pcarann.backend.locking import WriterLock, writing
 
 # One sample in a hundred is called new, and said to be.
-pytestmark = pytest.mark.filterwarnings("ignore:.*lie outside the training data")
+pytestmark = pytest.mark.filterwarnings("ignore:.*lies? outside the training data")
 
 SMALL = {"n_components": 6, "widths": (40, 30), "n_members": 3, "scales": "energy"}
 

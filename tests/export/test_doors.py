@@ -5,7 +5,7 @@ import pytest
 from runtime import assert_same, by_file, by_model, calibrated, moved, pairs, rounded
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.* lie outside the training data"),
+    pytest.mark.filterwarnings("ignore:.* lies? outside the training data"),
     pytest.mark.filterwarnings("ignore:.* are unlike those of the training"),
 ]
 

@@ -10,7 +10,7 @@ from pcarann import Fields, Kernel, PCARaNN
 from pcarann.symmetry.generators import Symmetry
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.* lie outside the training data"),
+    pytest.mark.filterwarnings("ignore:.* lies? outside the training data"),
     pytest.mark.filterwarnings("ignore:.* are unlike those of the training"),
 ]
 DOUBLE, SINGLE = 1e-12, 1e-5

@@ -6,7 +6,7 @@ from runtime import assert_same, by_file, by_model, calibrated, pairs
 
 from pcarann import Fields
 
-pytestmark = pytest.mark.filterwarnings("ignore:.* lie outside the training data")
+pytestmark = pytest.mark.filterwarnings("ignore:.* lies? outside the training data")
 FAR = np.geomspace(0.1, 1e3, 25)
 
 CASES = {

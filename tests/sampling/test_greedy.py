@@ -30,7 +30,7 @@ def model():
     return PCARaNN(0.999999, regressor="kernel", n_members=4).fit(INPUTS[:40], outputs(INPUTS[:40]))
 
 
-@pytest.mark.filterwarnings("ignore:.* lie outside the training data")
+@pytest.mark.filterwarnings("ignore:.* lies? outside the training data")
 @pytest.mark.parametrize("by", ["error", "variance", "interval", "novelty"])
 def test_points_are_further_apart_than_those_of_the_largest_scores(model, by):
     found = next_points(model, INPUTS[40:], 10, by=by)

@@ -65,7 +65,7 @@ def test_what_is_said_of_inputs_outside_the_data_comes_back(model, path, pairs):
     far = pairs.inputs[90:] * np.linspace(1, 20, 310)[:, None]
     said, found = [], []
     for one in (model, load(path)):
-        with pytest.warns(UserWarning, match="lie outside the training data") as caught:
+        with pytest.warns(UserWarning, match="lies? outside the training data") as caught:
             found.append(one.predict(far, return_std=True)[1])
         said.append([str(warning.message) for warning in caught])
     assert said[0] == said[1]

@@ -220,6 +220,6 @@ def test_the_spread_outside_the_data_is_more_than_that_of_the_members(fitted, pa
         return np.stack([ensemble.output_pca.decode(member(x)) for member in ensemble.members]).std(axis=0, ddof=1)
 
     assert np.allclose(fitted.predict(inside, return_std=True)[1].reshape(5, -1), members(inside), rtol=0, atol=1e-12)
-    with pytest.warns(UserWarning, match="lie outside the training data"):
+    with pytest.warns(UserWarning, match="lies? outside the training data"):
         std = fitted.predict(outside, return_std=True)[1].reshape(5, -1)
     assert (std > members(outside)).all()
