@@ -92,6 +92,16 @@ def test_what_does_not_belong_is_refused(inputs, name, text, sentence):
     assert read(inputs, (name, text)) == [sentence]
 
 
+def test_labels_of_ticks_tell_these_apart():
+    code = """
+        import { tickLabels, ticks } from "./words.js";
+        console.log(JSON.stringify(given.map(([low, high]) => tickLabels(ticks(low, high)))));
+    """
+    small, large = node(code, [[7.4e-6, 1.9e-5], [0, 5e5]])
+    assert small == ["7.5e−6", "1e−5", "1.25e−5", "1.5e−5", "1.75e−5"]
+    assert large == ["0", "100000", "200000", "300000", "400000", "500000"]
+
+
 def test_archives_are_read_stored_and_deflated():
     arrays = {"a": np.arange(8.0).reshape(2, 4), "k": np.array([1, 2], dtype=np.int32)}
     files = [("x.npz", saved(np.savez, **arrays)), ("y.npz", saved(np.savez_compressed, **arrays))]

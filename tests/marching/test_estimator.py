@@ -148,7 +148,7 @@ def test_a_model_that_is_not_fitted_says_so(call):
 # Intervals
 
 # 30 trajectories of normal numbers leave some of the next 200 outside: that is reported, and beside the point here.
-few_trajectories = pytest.mark.filterwarnings("ignore:At step 1 .* lie outside the training data")
+few_trajectories = pytest.mark.filterwarnings("ignore:At step 1 .* lies? outside the training data")
 
 
 @few_trajectories

@@ -113,7 +113,7 @@ function paperFor(canvas, across, up) {
 }
 
 function margins(paper, up) {
-  return { left: roomFor(paper, up), right: paper.width < 420 ? 76 : 92, top: 24, bottom: 46 };
+  return { left: roomFor(paper, up), right: 92, top: 24, bottom: 46 };
 }
 
 /** For every pixel of a side the coordinate before it, and the share of the one behind. */

@@ -49,7 +49,9 @@ export function tickLabels(values) {
   const step = values.length > 1 ? Math.abs(values[1] - values[0]) : Math.abs(values[0]) || 1;
   const largest = Math.max(...values.map(Math.abs), step);
   if (largest >= 1e5 || largest < 1e-3) {
-    const digits = Math.max(0, Math.ceil(Math.log10(largest / step) - 1e-9));
+    const power = Math.floor(Math.log10(step) + 1e-9);
+    const front = step / 10 ** power; // 2.5 needs a digit more than 2
+    const digits = Math.floor(Math.log10(largest) + 1e-9) - power + (Math.abs(front - Math.round(front)) > 1e-6 ? 1 : 0);
     return values.map((v) => (Math.abs(v) < step / 1e6 ? "0" : said(v, digits + 2)));
   }
   let decimals = 0;
