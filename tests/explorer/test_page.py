@@ -323,7 +323,8 @@ def test_a_model_that_was_replaced_is_told(opened, tmp_path):
         page = opened("m", at=address)
         parts().save(tmp_path / "new")
         (tmp_path / "new").replace(path)
-        page.wait_for_timeout(1000)
+        versions = "(at) => fetch(at).then((answer) => answer.json()).then((found) => found.versions[0] === '2')"
+        page.wait_for_function(versions, arg="v2/models/m")
         slide(page, "mode 1")
         page.get_by_text("The model has changed: reload the page.").wait_for()
         page.click("#reload")
