@@ -35,18 +35,20 @@ function settings(portrait, places, sources) {
       .filter(([, at, start]) => at !== start)
       .map(([label, at]) => `${quoted(label)}: ${number(at)}`);
     const sample = source ? [`"sample": ${loaded(source)}`] : [];
-    return [input.name, [...sample, ...moved]];
+    const alone = input.kind === "number" && moved.length === 1;
+    return [input.name, alone ? number(places[input.name][0]) : [...sample, ...moved]];
   });
-  const rows = parts.filter(([, moved]) => moved.length).map(([name, moved]) => `    ${quoted(name)}: {${laidOut(moved)}},`);
+  const rows = parts.filter(([, moved]) => moved.length).map(([name, moved]) => `    ${quoted(name)}: ${laidOut(moved)},`);
   const left = portrait.inputs.some((one) => one.name === "controls") && portrait.kind === "Marching" ? "X, controls" : "X";
   if (!rows.length) return [`${left} = inputs_at(model)`];
   return [`${left} = inputs_at(model, {`, ...rows, "})"];
 }
 
-/** In one line where that is short, else one in each. */
+/** A number as it is, settings in one line where that is short, else one in each. */
 function laidOut(moved) {
+  if (typeof moved === "string") return moved;
   const whole = moved.join(", ");
-  return whole.length < 40 ? whole : `\n${moved.map((one) => `        ${one},`).join("\n")}\n    `;
+  return whole.length < 40 ? `{${whole}}` : `{\n${moved.map((one) => `        ${one},`).join("\n")}\n    }`;
 }
 
 function loaded({ python, sample, samples }) {

@@ -9,15 +9,14 @@ export async function modelNames(token) {
 /** The model of this name. `infer` rejects with an Error whose message is one sentence. */
 export function remoteModel(name, token) {
   const at = encodeURIComponent(name);
-  let version; // of the model that was described
+  let version; // of the model that was described, or of one before it, so that no change is missed
   const refuse = (now) => {
     if (now !== version) throw Object.assign(new Error("The model has changed: reload the page."), { status: 409, changed: true });
   };
   return {
     async describe() {
-      const portrait = await (await asked(`explore/portrait/${at}`, { headers: bearing(token) })).json();
-      version = portrait.version;
-      return portrait;
+      version = await versionNow();
+      return (await asked(`explore/portrait/${at}`, { headers: bearing(token) })).json();
     },
     async infer(inputs, { outputs, alpha, signal, warn } = {}) {
       const { head, body } = written(inputs, outputs, alpha);

@@ -3,7 +3,7 @@
     /?model=NAME                the page, of the first model where none is named
     /explore/FILE               what it is made of
     /explore/models             {"models": [NAME, …]}
-    /explore/portrait/NAME      what the page needs to know of a model, with the version of its file
+    /explore/portrait/NAME      what the page needs to know of a model
 
 The page may load nothing from elsewhere, and nothing in it is executed that did not come from here.
 """
@@ -83,5 +83,4 @@ class _Portraits:
 
 
 def _document(entry: Any) -> bytes:
-    told = portrait(entry.model, entry.name, entry.path.name) | {"version": str(entry.version)}
-    return json.dumps(told, allow_nan=False).encode()
+    return json.dumps(portrait(entry.model, entry.name, entry.path.name), allow_nan=False).encode()
