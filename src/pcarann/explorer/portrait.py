@@ -11,11 +11,12 @@
     MESH     {"points": VALUES, "seen": VALUES, "triangles": VALUES, "nodes": VALUES, "words"}
     VALUES   {"shape": [n, …], "datatype": "FP64" or "INT32", "base64": little-endian}
 
+Of an input, `range` is that of all training values of a field of which no modes are known, and one is outside that lies
+beyond a range, its own or that of a slider, by more than `margin` times its width.
+
 `name` is that of a tensor (`pcarann.export.signature`), `part` the name that the model knows it by. `kind` is "number",
 "table" or "field". The role of an axis is "space", "time", "component" or "node"; a tensor with an axis of nodes names
-its mesh. An input is start + Σ (s − s̄) mode over its sliders; without modes, value i is what slider i says. `range`
-is that of all training values of a field without modes of its own, and an input is outside that is beyond a range by
-more than `margin` times its width. `alphas`
+its mesh. An input is start + Σ (s − s̄) mode over its sliders; without modes, value i is what slider i says. `alphas`
 are levels for which a page may ask intervals, none where the model is not calibrated; `spread` and `novelty` say
 whether there are outputs `NAME.std` and `novelty`. Of a mesh, `points` are (nodes, dimensions), `seen` (nodes, 1 or 2)
 where nodes are on paper, `triangles` in the order in which they are painted, `nodes` those that are drawn as dots where
