@@ -39,7 +39,7 @@ def test_batches_have_a_largest_size_but_a_large_question_is_answered(model, X):
 def test_a_question_that_fails_fails_alone(model, X):
     bad = np.full_like(X[:1], np.nan)
     found, _ = together(model, [X[:1], bad, X[1:2], bad, X[2:3]])
-    assert [type(one).__name__ for one in found] == ["Answer", "ValueError", "Answer", "ValueError", "Answer"]
+    assert [type(one).__name__ for one in found] == ["Answer", "Refused", "Answer", "Refused", "Answer"]
 
 
 def test_where_a_batch_fails_each_is_asked_alone(model, X):

@@ -43,7 +43,7 @@ def test_an_answer_that_is_too_large_is_not_made(path, X):
 
 
 def test_bodies_and_answers_wait_for_memory(path, X):
-    with TestClient(application([path], limits=Limits(memory=3000)), base_url="http://localhost") as client:
+    with TestClient(application([path], limits=Limits(memory=6000)), base_url="http://localhost") as client:
         assert client.post(INFER, json=question(X[:1])).status_code == 200
         assert client.post(INFER, json=question(X[:10])).status_code == 503
         assert client.post(INFER, json=question(X[:1])).status_code == 200

@@ -153,7 +153,7 @@ REFUSED = {
     "no vector": ("Evaluate", {**GOOD, "input": [3]}, "InvalidInput", "list of 3 numbers, found int"),
     "words": ("Evaluate", {**GOOD, "input": [["1", 2, 3]]}, "InvalidInput", "numbers alone"),
     "a number of 400 digits": ("Evaluate", {**GOOD, "input": [[10**400, 2, 3]]}, "InvalidInput", "too large"),
-    "NaN": ("Evaluate", {**GOOD, "input": [[float("nan"), 2, 3]]}, "InvalidInput", "NaN or infinity"),
+    "NaN": ("Evaluate", {**GOOD, "input": [[float("nan"), 2, 3]]}, "InvalidInput", "NaN is no number"),
     "config that is a list": ("Evaluate", {**GOOD, "config": [1]}, "InvalidInput", "must be an object, found list"),
     "unknown config": ("Evaluate", {**GOOD, "config": {"level": 1}}, "InvalidInput", "no entry level: output, alpha"),
     "unknown output": ("Evaluate", {**GOOD, "config": {"output": "mode"}}, "InvalidInput", "found mode"),

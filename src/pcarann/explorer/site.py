@@ -34,7 +34,6 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
-_LARGE = 1 << 30  # what is done aside, whatever the size of the model
 
 
 def assets() -> dict[str, str]:
@@ -77,7 +76,7 @@ class _Portraits:
         entry = self.service.shelf.entry(request.path_params["name"])
         version, document = self._made.get(entry.name, (0, b""))
         if version != entry.version:
-            document = await self.service.aside(lambda: _document(entry), _LARGE)
+            document = await self.service.apart(lambda: _document(entry))
             self._made[entry.name] = entry.version, document
         return Response(document, headers=_HEADERS, media_type="application/json")
 
