@@ -105,8 +105,8 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_answered_is_refused(model, X, case):
     sent, wanted, parameters, why = case
+    arrays = {"a": X} if sent is None else {"inputs": X} | sent
     with pytest.raises(Refused, match=why):
-        arrays = {"a": X} if sent is None else {"inputs": X} | sent
         Catalogue.of(model).question(arrays, wanted, parameters)
 
 

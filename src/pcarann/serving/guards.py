@@ -147,8 +147,10 @@ class _Call:
         """Send a piece of the answer."""
         self.status = message.get("status", self.status)
         last = message["type"] == "http.response.body" and not message.get("more_body", False)
-        self.sent = self.sent or (last and not self._gone)
+        if last and self._listening is not None:
+            await asyncio.sleep(0)  # let the listener say that nobody took what was sent before
         await self._send(message)
+        self.sent = self.sent or (last and not self._gone)
 
     @contextlib.contextmanager
     def followed(self) -> Iterator[None]:

@@ -21,7 +21,7 @@ __all__ = ["address", "bound", "configured", "run"]
 
 _BACKLOG = 1024
 _KEEP_ALIVE = 15  # seconds that a connection may be idle
-_SPARE = 2.0  # seconds that threads have to end, when all is answered
+_SPARE = 1.0  # seconds that threads have to end, when all is answered
 
 logger = logging.getLogger("pcarann.serving")
 
