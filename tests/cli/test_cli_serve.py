@@ -40,12 +40,13 @@ def called(*arguments, **options):
 
 
 def test_a_server_of_this_machine_says_where_it_is(path, handed):
-    found = called(path, "--port", 0, "--max-body", "1MB", "--timeout", "5s", "--max-requests", 3)
+    found = called(path, "--port", 0, "--max-body", "1MB", "--timeout", "5s", "--max-requests", 3, "--max-steps", 9)
     assert found.exit_code == 0, found.output
     assert f"Serving m at {handed['address']} " in found.output
     assert handed["address"].startswith("http://127.0.0.1:")
     limits = handed["limits"]
     assert (limits.body, limits.json, limits.seconds, limits.requests) == (10**6, 10**6, 5.0, 3)
+    assert limits.steps == 9
     assert handed["app"].rules.token is None
     assert set(handed["app"].rules.hosts) == {"localhost", "127.0.0.1", "::1"}
 
@@ -57,6 +58,8 @@ def test_elsewhere_without_a_token_it_warns_and_with_one_it_does_not(path, hande
     options = ("--port", 0, "--host", "0.0.0.0", "--token-file", tmp_path / "token", "--allow-host", "Models.lab")
     assert "nobody" not in called(path, *options).output
     assert (handed["app"].rules.token, handed["app"].rules.hosts) == ("secret", {"0.0.0.0", "models.lab"})
+    called(path, "--port", 0, "--host", "LocalHost")
+    assert set(handed["app"].rules.hosts) == {"localhost", "127.0.0.1", "::1"}
     called(path, "--port", 0, env={"PCARANN_TOKEN": "other"})
     assert handed["app"].rules.token == "other"
 
@@ -73,6 +76,7 @@ def test_a_model_is_prepared_where_that_is_asked_for(path, handed):
         ((), "Missing argument"),
         (("{path}", "{path}"), "would both be served as m"),
         (("{path}.gone",), "m.pcarann.gone"),
+        ((".",), "is a folder, no model file"),
         (("{path}", "--timeout", "soon"), "not a time"),
         (("{path}", "--max-body", "much"), "memory must be"),
         (("{path}", "--token-file", "{path}.token"), "must hold one word"),

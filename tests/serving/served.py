@@ -4,8 +4,8 @@ import contextlib
 import threading
 import time
 from functools import cache
+from urllib.request import urlopen
 
-import httpx
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
@@ -41,6 +41,20 @@ def flow_fixture():
     waves = np.cos(rng.uniform(0, 6, (30, 1, 1)) + 0.3 * np.arange(6)[:, None] + np.linspace(0, 6, 8))
     step = PCARaNN(n_components=2, widths=(6, 4), n_members=2, scales="energy")
     return Marching(step, step=1, choose=False).fit(waves[:, :2], waves[:, 2:], rng.normal(size=(30, 2))), waves
+
+
+class Slow:
+    """A model that predicts when it is let."""
+
+    def __init__(self, model):
+        self.model, self.free = model, threading.Event()
+
+    def __getattr__(self, name):
+        return getattr(self.model, name)
+
+    def predict(self, X, **how):
+        self.free.wait(10)
+        return self.model.predict(X, **how)
 
 
 @pytest.fixture(name="path")
@@ -84,7 +98,7 @@ def running(paths, limits=None, **options):
         url = address(listener)
         while not server.started:
             time.sleep(0.01)
-        assert httpx.get(url + "/v2/health/live").status_code == 200
+        assert urlopen(url + "/v2/health/live").status == 200
         yield url
     finally:
         server.should_exit = True

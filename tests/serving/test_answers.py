@@ -80,23 +80,34 @@ def test_shapes_that_are_told_are_those_that_come(model, X):
 REFUSED = {
     "an unknown output": ({}, ["v"], {}, "There is no output v"),
     "an output twice": ({}, ["outputs", "outputs"], {}, "asked for twice"),
-    "another shape": ({"inputs": np.zeros((2, 5))}, [], {}, r"inputs has shape \(2, 5\)"),
-    "an unknown input": ({"a": np.zeros((2, 5))}, [], {}, "a unknown"),
+    "another shape": ({"inputs": np.zeros((2, 5))}, [], {}, r"inputs has shape \(2, 5\), expected \(samples, 12\)"),
+    "an unknown input": ({"a": np.zeros((2, 5))}, [], {}, "The inputs are inputs: a unknown"),
+    "an input that is called otherwise": (None, [], {}, "The inputs are inputs: inputs missing, a unknown"),
     "other samples": ({"inputs.tangent": np.zeros((2, 12))}, ["outputs.jvp"], {}, "same number of samples"),
-    "a tangent of another shape": ({"inputs.tangent": np.zeros((30, 5))}, ["outputs.jvp"], {}, "expected"),
+    "a tangent of another shape": (
+        {"inputs.tangent": np.zeros((30, 5))},
+        ["outputs.jvp"],
+        {},
+        r"expected \(samples, 12\)",
+    ),
     "no tangent": ({}, ["outputs.jvp"], {}, "none was sent"),
     "a tangent for nothing": ({"inputs.tangent": np.zeros((30, 12))}, [], {}, "none is asked for"),
-    "a level of nothing": ({}, [], {"alpha": 2.0}, "alpha"),
-    "a level that is a text": ({}, [], {"alpha": "0.1"}, "alpha must be a number"),
-    "an unknown method": ({}, [], {"method": "best"}, "method one of sample"),
+    "a level of nothing": ({}, ["outputs.lower"], {"alpha": 2.0}, "alpha must be a number strictly between"),
+    "a level beyond numbers": ({}, ["outputs.lower"], {"alpha": 10**400}, "alpha must be a number strictly between"),
+    "a level that is a text": ({}, ["outputs.lower"], {"alpha": "0.1"}, "alpha must be a number"),
+    "a level without an interval": ({}, ["outputs.std"], {"alpha": 0.1}, "alpha belongs to outputs ending in .lower"),
+    "a method without an interval": ({}, [], {"method": "sample"}, "method belongs to outputs ending in .lower"),
+    "an unknown method": ({}, ["outputs.lower"], {"method": "best"}, "method must be one of sample"),
+    "a method that is a list": ({}, ["outputs.lower"], {"method": ["sample"]}, "method must be one of sample"),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_answered_is_refused(model, X, case):
     sent, wanted, parameters, why = case
+    arrays = {"a": X} if sent is None else {"inputs": X} | sent
     with pytest.raises(Refused, match=why):
-        Catalogue.of(model).question({"inputs": X} | sent, wanted, parameters)
+        Catalogue.of(model).question(arrays, wanted, parameters)
 
 
 def test_questions_go_together_where_all_but_the_samples_is_alike(model, X):
@@ -107,7 +118,7 @@ def test_questions_go_together_where_all_but_the_samples_is_alike(model, X):
 
     assert together(X[:1]) == together(X[1:4])
     assert together(X, "outputs", "outputs.std") == together(X, "outputs.std", "outputs")
-    assert len({together(X), together(X, "outputs.std"), together(X, alpha=0.1)}) == 3
+    assert len({together(X), together(X, "outputs.lower"), together(X, "outputs.lower", alpha=0.1)}) == 3
     assert together(np.where(X > 0, X, np.nan)) is None
 
 

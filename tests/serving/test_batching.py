@@ -1,8 +1,10 @@
 import asyncio
+import gc
+import weakref
 
 import numpy as np
 import pytest
-from served import X_fixture, model_fixture  # noqa: F401
+from served import Slow, X_fixture, flow_fixture, model_fixture  # noqa: F401
 
 from pcarann.serving.answers import Catalogue
 from pcarann.serving.batching import Batcher
@@ -39,7 +41,7 @@ def test_batches_have_a_largest_size_but_a_large_question_is_answered(model, X):
 def test_a_question_that_fails_fails_alone(model, X):
     bad = np.full_like(X[:1], np.nan)
     found, _ = together(model, [X[:1], bad, X[1:2], bad, X[2:3]])
-    assert [type(one).__name__ for one in found] == ["Answer", "ValueError", "Answer", "ValueError", "Answer"]
+    assert [type(one).__name__ for one in found] == ["Answer", "Refused", "Answer", "Refused", "Answer"]
 
 
 def test_where_a_batch_fails_each_is_asked_alone(model, X):
@@ -87,3 +89,57 @@ def test_several_workers_give_each_its_own(model, X, workers):
     assert sum(requests for requests, _ in batches) == 30
     for i, answer in enumerate(found):
         np.testing.assert_allclose(answer.arrays["outputs"], model.predict(X[i : i + 1]), rtol=1e-9, atol=1e-12)
+
+
+def test_what_nobody_waits_for_is_forgotten_at_once(model, X):
+    slow = Slow(model)
+    catalogue = Catalogue.of(slow)
+
+    async def ask():
+        batcher = Batcher(1, 100)
+        first = asyncio.create_task(batcher.ask(catalogue, catalogue.question({"inputs": X[:1]}, [], {})))
+        await asyncio.sleep(0)
+        questions = [catalogue.question({"inputs": X[:1]}, names, {}) for names in ([], [], ["outputs.std"])]
+        kept = [weakref.ref(one) for one in questions]
+        others = [asyncio.create_task(batcher.ask(catalogue, questions.pop())) for _ in kept]
+        await asyncio.sleep(0)
+        assert batcher.waiting == 3
+        for one in others:
+            one.cancel()
+        await asyncio.wait(others)
+        assert batcher.waiting == 0
+        del one, others
+        gc.collect()
+        assert [ref() for ref in kept] == [None] * 3
+        await asyncio.sleep(0.02)
+        assert 0.01 < batcher.stuck < 5
+        slow.free.set()
+        await first
+        assert batcher.stuck == 0
+        batcher.close()
+
+    asyncio.run(ask())
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("wanted", ["outputs", "outputs.jvp", "novelty"])
+def test_a_roll_out_that_nobody_waits_for_is_given_up_between_two_steps(flow, wanted):
+    model, waves = flow
+    steps = 200_000  # half a minute and more
+    catalogue = Catalogue.of(model, steps)
+    sent = {"inputs": waves[:1, :1], "controls": np.zeros((1, steps, 2))}
+    sent |= {"inputs.tangent": waves[:1, :1]} if wanted.endswith("jvp") else {}
+
+    async def ask():
+        batcher = Batcher(1, 100)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await batcher.ask(catalogue, catalogue.question(sent, [wanted], {}))
+        short = Catalogue.of(model, 2)
+        question = short.question({"inputs": waves[:1, :1], "controls": np.zeros((1, 2, 2))}, [], {})
+        async with asyncio.timeout(5):
+            answer = await batcher.ask(short, question)
+        batcher.close()
+        return answer.arrays["outputs"].shape
+
+    assert asyncio.run(ask()) == (1, 2, 8)

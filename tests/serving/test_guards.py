@@ -25,6 +25,9 @@ def served(path, **options):
         ("127.0.0.1.evil.example:8000", 403),
         ("", 403),
         ("[", 403),
+        ("evil@localhost", 403),
+        ("localhost/evil", 403),
+        ("localhost:80:80", 403),
     ],
 )
 def test_a_server_of_this_machine_goes_by_its_names_alone(path, host, status):
@@ -32,7 +35,7 @@ def test_a_server_of_this_machine_goes_by_its_names_alone(path, host, status):
 
 
 def test_other_names_are_told_or_all_are_taken(path):
-    assert served(path, hosts={*LOCAL, "models.lab"}).get("/v2", headers={"host": "models.lab:80"}).status_code == 200
+    assert served(path, hosts={*LOCAL, "Models.lab"}).get("/v2", headers={"host": "models.lab:80"}).status_code == 200
     assert served(path, hosts=None).get("/v2", headers={"host": "any.where"}).status_code == 200
 
 
@@ -43,11 +46,19 @@ def test_other_names_are_told_or_all_are_taken(path):
         ("http://localhost:8001", 403),
         ("https://evil.example", 403),
         ("null", 403),
+        ("http://[", 403),
     ],
 )
 def test_pages_from_elsewhere_are_not_answered(path, origin, status):
     for hosts in (LOCAL, None):
         assert served(path, hosts=hosts).get("/v2", headers={"origin": origin}).status_code == status
+
+
+@pytest.mark.parametrize("name", ["authorization", "content-encoding", "host"])
+def test_headers_that_stand_twice_are_refused(path, name):
+    value = {"authorization": "Bearer secret", "content-encoding": "identity", "host": "localhost"}[name]
+    found = served(path, token="secret").get("/v2", headers=[(name, value), (name, value), ("host", "localhost")])
+    assert (found.status_code, found.json()["error"]) == (400, f"The header {name} stands twice in the request.")
 
 
 @pytest.mark.parametrize(
@@ -58,6 +69,12 @@ def test_a_token_is_asked_for(path, header, status):
     found = served(path, token="secret").get("/v2/models/waves", headers={"authorization": header} if header else {})
     assert found.status_code == status
     assert status == 200 or found.headers["www-authenticate"] == "Bearer"
+
+
+def test_health_is_asked_by_any_name(path):
+    client = served(path, hosts={"models.lab"})
+    found = [client.get(one, headers={"host": "127.0.0.1:8000"}).status_code for one in ("/v2/health/ready", "/v2")]
+    assert found == [200, 403]
 
 
 def test_health_is_open_and_what_additions_open(path):

@@ -8,7 +8,7 @@ from served import X_fixture, flow_fixture, model_fixture  # noqa: F401
 from conftest import periodic_pairs
 from pcarann import Staged
 from pcarann.serving.answers import Catalogue, answered
-from pcarann.serving.heard import hearing, listening, sighted
+from pcarann.serving.heard import entered, hearing, listening, sighted
 
 
 def said(model, X):
@@ -87,4 +87,9 @@ def test_what_nobody_hears_is_shown_as_ever():
 
 
 def test_a_flow_looks_along_the_way(flow):
-    assert sighted(flow[0], flow[1]) is None
+    model, waves = flow
+    inside = entered(model, waves[:2, :1], {"steps": 3, "controls": np.zeros((2, 3, 2))})
+    assert len(inside) == 2
+    assert sighted(model, inside) is None
+    with pytest.raises(ValueError, match="controls"):
+        entered(model, waves[:2, :1], {"steps": 3})

@@ -7,17 +7,31 @@ from urllib.parse import urlsplit
 import httpx
 import numpy as np
 import pytest
-from served import X_fixture, arrays, model_fixture, path_fixture, question, running  # noqa: F401
+from served import Slow, X_fixture, arrays, model_fixture, path_fixture, question, running  # noqa: F401
 
+from pcarann import load
+from pcarann.backend.concurrency import cores
 from pcarann.serving.limits import Limits
 
 INFER = "/v2/models/waves/infer"
 HEAD = b"POST /v2/models/waves/infer HTTP/1.1\r\nHost: localhost\r\n"
 
 
-def connected(url):
-    parts = urlsplit(url)
-    return socket.create_connection((parts.hostname, parts.port), timeout=10)
+def connected(url, room=None):
+    parts, found = urlsplit(url), socket.socket()
+    found.settimeout(10)
+    if room is not None:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
+    found.connect((parts.hostname, parts.port))
+    return found
+
+
+def seen(client, line, seconds=20):
+    """Wait until the metrics have it."""
+    until = time.monotonic() + seconds
+    while f"{line}\n" not in (text := client.get("/metrics").text):
+        assert time.monotonic() < until, text
+        time.sleep(0.01)
 
 
 def said(url, *pieces, pause=0.0):
@@ -55,33 +69,46 @@ def test_slow_clients_are_left_and_others_are_answered(path, X):
 
 
 def test_a_reader_who_takes_nothing_is_left_and_its_memory_comes_back(path, X):
-    body = json.dumps(question(np.tile(X, (500, 1)))).encode()  # an answer of some megabytes
-    with running([path], Limits(seconds=1.0)) as url:
-        with connected(url) as sent:
+    body = json.dumps(question(np.tile(X, (300, 1)))).encode()  # an answer of some megabytes
+    with running([path], Limits(seconds=0.5)) as url, httpx.Client(base_url=url) as client:
+        with connected(url, room=4096) as sent:
             sent.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body)
-            until = time.monotonic() + 20
-            while "pcarann_requests_in_flight 1\n" not in httpx.get(url + "/metrics").text:
-                assert time.monotonic() < until
-            while "pcarann_requests_in_flight 0\n" not in httpx.get(url + "/metrics").text:
-                assert time.monotonic() < until
-                time.sleep(0.05)
-        assert "pcarann_bytes_in_flight 0\n" in httpx.get(url + "/metrics").text
-        assert httpx.post(url + INFER, json=question(X[:1])).status_code == 200
+            seen(client, "pcarann_requests_in_flight 1")
+            seen(client, "pcarann_requests_in_flight 0")
+        seen(client, "pcarann_bytes_in_flight 0")
+        seen(client, 'pcarann_requests_total{route="infer",model="waves",status="499"} 1')
+        assert client.post(INFER, json=question(X[:1])).status_code == 200
 
 
 def test_a_client_who_dies_leaves_nothing_behind(path, X):
     body = json.dumps(question(X)).encode()
-    with running([path]) as url:
+    with running([path]) as url, httpx.Client(base_url=url) as client:
         for cut in (10, len(body) // 2, len(body)):
             with connected(url) as sent:
                 sent.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body[:cut])
-        until = time.monotonic() + 10
-        while "pcarann_requests_in_flight 0\n" not in httpx.get(url + "/metrics").text:
-            assert time.monotonic() < until
-        assert httpx.post(url + INFER, json=question(X[:1])).status_code == 200
+        seen(client, "pcarann_requests_in_flight 0")
+        assert client.post(INFER, json=question(X[:1])).status_code == 200
 
 
-def test_a_body_that_is_too_large_is_refused_before_it_is_read(path):
+def test_what_a_client_asked_for_who_went_away_is_not_computed_and_not_counted_as_answered(path, X):
+    slow, body = Slow(load(path)), json.dumps(question(X)).encode()
+    with running([path], open_model=lambda _: slow) as url, httpx.Client(base_url=url) as client:
+        gone = [connected(url) for _ in range(2 * cores() + 3)]
+        for sent in gone:
+            sent.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        seen(client, f"pcarann_requests_in_flight {len(gone)}")
+        for sent in gone:
+            sent.close()
+        seen(client, "pcarann_requests_in_flight 0")
+        seen(client, "pcarann_waiting 0")
+        slow.free.set()
+        assert client.post(INFER, json=question(X[:1])).status_code == 200
+        seen(client, f'pcarann_requests_total{{route="infer",model="waves",status="499"}} {len(gone)}')
+        seen(client, 'pcarann_requests_total{route="infer",model="waves",status="200"} 1')
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_read(path, monkeypatch):
+    monkeypatch.setattr("pcarann.serving.guards._PAUSE", 0.2)
     with running([path], Limits(body=1000)) as url:
         found = said(url, HEAD + b"Connection: close\r\nContent-Length: 1000000000\r\n\r\n{")
         assert status_and_error(found)[0] == 413

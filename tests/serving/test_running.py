@@ -55,7 +55,7 @@ def test_the_command_answers_triton_and_ends_after_what_it_was_asked(served, mod
         with pytest.raises(Exception, match="bearer token"):
             client.infer("waves", [sent])
 
-    body = json.dumps(question(np.tile(X, (600, 1)))).encode()  # takes long enough to be in flight
+    body = json.dumps(question(np.tile(X, (300, 1)))).encode()  # takes long enough to be in flight
     answers = []
 
     def ask():
@@ -64,11 +64,45 @@ def test_the_command_answers_triton_and_ends_after_what_it_was_asked(served, mod
     thread = threading.Thread(target=ask)
     thread.start()
     until = time.monotonic() + 20
-    while "pcarann_requests_in_flight 1\n" not in httpx.get(url + "/metrics", headers=headers).text:
-        assert time.monotonic() < until
+    with httpx.Client(base_url=url, headers=headers) as client:
+        while "pcarann_requests_in_flight 1\n" not in client.get("/metrics").text:
+            assert time.monotonic() < until
     process.send_signal(signal.SIGTERM)
     thread.join()
     assert (answers, process.wait(10)) == ([200], 0)
+
+
+STUCK = """
+import sys, threading
+from pathlib import Path
+from pcarann import load
+from pcarann.serving.app import application
+from pcarann.serving.limits import Limits
+from pcarann.serving.running import address, bound, run
+
+class Stuck:
+    def __init__(self, path):
+        self.model = load(path)
+    def __getattr__(self, name):
+        return getattr(self.model, name)
+    def predict(self, X, **how):
+        threading.Event().wait()
+
+listener, limits = bound("127.0.0.1", 0), Limits(seconds=0.5)
+app = application([Path(sys.argv[1])], limits=limits, open_model=Stuck)
+run(app, listener, limits, lambda: print(address(listener), flush=True))
+"""
+
+
+def test_a_thread_that_never_ends_does_not_keep_the_process(path, X):
+    with subprocess.Popen([sys.executable, "-c", STUCK, str(path)], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            url = process.stdout.readline().strip()
+            assert httpx.post(url + INFER, json=question(X[:1]), timeout=20).status_code == 504
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(10) == 0
+        finally:
+            process.kill()
 
 
 def test_a_model_replaced_under_load_fails_no_request_and_mixes_no_answer(path, X):

@@ -21,6 +21,7 @@ def test_models_go_by_the_names_of_their_files():
     [
         (["a/heat.pcarann", "b/heat.model"], "both be served as heat"),
         (["two words.pcarann"], "rename the file"),
+        (["."], r"\. is a folder, no model file"),
         ([], "no model"),
     ],
 )

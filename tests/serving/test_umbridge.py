@@ -65,7 +65,7 @@ def test_the_client_finds_models_and_what_they_do(url):
     assert not model.supports_apply_hessian()
 
 
-def test_values_are_those_of_predict_to_the_last_bit(url, models):
+def test_values_are_those_of_predict(url, models):
     k, f = np.random.default_rng(3).normal(size=(2, 3)), 0.25
     found = umbridge.HTTPModel(url, "fields")([k.reshape(-1).tolist(), [f]])
     expected = models["fields"].predict({"k": k[None], "f": np.array([f])})
@@ -153,8 +153,29 @@ REFUSED = {
     "no vector": ("Evaluate", {**GOOD, "input": [3]}, "InvalidInput", "list of 3 numbers, found int"),
     "words": ("Evaluate", {**GOOD, "input": [["1", 2, 3]]}, "InvalidInput", "numbers alone"),
     "a number of 400 digits": ("Evaluate", {**GOOD, "input": [[10**400, 2, 3]]}, "InvalidInput", "too large"),
-    "NaN": ("Evaluate", {**GOOD, "input": [[float("nan"), 2, 3]]}, "InvalidInput", "NaN or infinity"),
+    "NaN": ("Evaluate", {**GOOD, "input": [[float("nan"), 2, 3]]}, "InvalidInput", "NaN is no number"),
     "config that is a list": ("Evaluate", {**GOOD, "config": [1]}, "InvalidInput", "must be an object, found list"),
+    "config that is an empty list": ("Evaluate", {**GOOD, "config": []}, "InvalidInput", "an object, found list"),
+    "an output in a list": ("Evaluate", {**GOOD, "config": {"output": ["std"]}}, "InvalidInput", "one of mean, std"),
+    "an output in an object": ("Evaluate", {**GOOD, "config": {"output": {}}}, "InvalidInput", "one of mean, std"),
+    "an alpha of 400 digits": (
+        "Evaluate",
+        {**GOOD, "config": {"output": "lower", "alpha": 10**400}},
+        "InvalidInput",
+        "strictly between 0 and 1",
+    ),
+    "an alpha for which samples are too few": (
+        "Evaluate",
+        {**GOOD, "config": {"output": "lower", "alpha": 1e-6}},
+        "InvalidInput",
+        "20 calibration samples are too few for alpha",
+    ),
+    "steps without an end": (
+        "OutputSizes",
+        {"name": "flow", "config": {"steps": 10**30}},
+        "InvalidInput",
+        "steps must be a whole number from 1 to 500",
+    ),
     "unknown config": ("Evaluate", {**GOOD, "config": {"level": 1}}, "InvalidInput", "no entry level: output, alpha"),
     "unknown output": ("Evaluate", {**GOOD, "config": {"output": "mode"}}, "InvalidInput", "found mode"),
     "an alpha of no use": ("Evaluate", {**GOOD, "config": {"alpha": 0.1}}, "InvalidInput", "the output is mean"),

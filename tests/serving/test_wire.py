@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pcarann.serving.limits import Refused
-from pcarann.serving.wire import DATATYPES, Asked, read_request, written
+from pcarann.serving.wire import DATATYPES, Asked, drafted, parsed, read_request, written
 
 MOST = 1 << 20
 
@@ -80,6 +80,14 @@ REFUSED = {
     "binary_data of another kind": (one() | {"outputs": [{"name": "u", "parameters": {"binary_data": 1}}]}, "true or"),
     "an id that is no text": (one() | {"id": 3}, "id must be a text"),
     "an input twice": ({"inputs": one()["inputs"] * 2}, "sent twice"),
+    "a number that is too large": (one(datatype="INT8", data=[1, 300, 3, 4]), "numbers that are none of INT8"),
+    "a number below 0": (one(datatype="UINT8", data=[1, -1, 3, 4]), "none of UINT8"),
+    "a part of a number": (one(datatype="INT64", data=[1, 1.5, 3, 4]), "none of INT64"),
+    "a missing whole number": (one(datatype="INT8", data=[1, None, 3, 4]), "none of INT8"),
+    "a number beyond single precision": (one(datatype="FP32", data=[1, 1e300, 3, 4]), "none of FP32"),
+    "a number beyond all": (one(data=[1, 10**400, 3, 4]), "lists of different lengths, or no numbers"),
+    "a shape that no body fills": (one(shape=[10**30, 4]), "data are fewer"),
+    "bytes that no body has": (one(shape=[10**30], data=None, parameters={"binary_data_size": 8}), "found 8"),
     "many tensors": ({"inputs": one()["inputs"] * 300}, "300 tensors"),
 }
 
@@ -101,7 +109,7 @@ def test_what_does_not_fit_is_refused_in_a_sentence(case):
         (b"", "not JSON"),
         (b"\xff\xfe", "not JSON"),
         (b"[" * 200_000, "nested too deeply"),
-        (b'{"inputs": [{"a": ' + b"9" * 10_000 + b"}]}", "not JSON"),
+        (b'{"inputs": [{"a": ' + b"9" * 10_000 + b"}]}", "whole number of too many digits"),
         (b"[]", "JSON object"),
         (b'{"inputs": NaN}', "NaN is no number"),
     ],
@@ -109,6 +117,28 @@ def test_what_does_not_fit_is_refused_in_a_sentence(case):
 def test_bytes_that_are_no_request_are_refused(body, why):
     with pytest.raises(Refused, match=why):
         read_request(body, None, MOST)
+
+
+def test_json_has_a_largest_size():
+    assert parsed(b'{"a": 1}', 8) == {"a": 1}
+    with pytest.raises(Refused, match="8 bytes, more than 7") as found:
+        parsed(b'{"a": 1}', 7)
+    assert found.value.status == 413
+
+
+def test_what_tensors_will_take_is_known_before_they_are_read():
+    text = json.dumps(one(shape=[500, 2], datatype="INT8", data=None, parameters={"binary_data_size": 1000})).encode()
+    draft = drafted(text + bytes(1000), len(text), MOST)
+    assert (draft.size, draft.outline["k"].shape) == (8000, (500, 2))
+    assert draft.request().inputs["k"].nbytes == 8000
+
+
+@pytest.mark.parametrize("count", [0, 1, 4096, 4097, 10_000])
+def test_long_lists_are_written_in_pieces(count):
+    values = np.random.default_rng(0).normal(size=(count, 1))
+    text, _ = written({"id": "x"}, {"u": values}, {"u": False}, "FP64")
+    assert json.loads(b"".join(text))["outputs"][0]["data"] == values[:, 0].tolist()
+    assert max(map(len, text)) < 26 * 4096
 
 
 def test_lengths_that_do_not_fit_the_body_are_refused():
@@ -126,7 +156,8 @@ def test_lengths_that_do_not_fit_the_body_are_refused():
 def test_an_answer_is_read_back(datatype):
     u, v = np.array([[0.1, 2.0]]), np.array([1.0, np.inf])
     text, follow = written({"id": "x"}, {"u": u, "v": v}, {"u": True, "v": False}, datatype)
-    first, second = json.loads(text)["outputs"]
+    assert json.loads(b"".join(text))["id"] == "x"
+    first, second = json.loads(b"".join(text))["outputs"]
     assert first["parameters"]["binary_data_size"] == len(follow[0])
     assert np.array_equal(np.frombuffer(follow[0], DATATYPES[datatype]), u[0].astype(DATATYPES[datatype]))
     assert second["data"] == [1.0, None]

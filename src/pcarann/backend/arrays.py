@@ -16,6 +16,8 @@ from typing import Any, TypeAlias
 import array_api_compat as compat
 import numpy as np
 
+from pcarann.backend.patience import look_up
+
 __all__ = [
     "Array",
     "Place",
@@ -149,6 +151,7 @@ def cuts(n: int, size: int) -> Iterator[slice]:
     [slice(0, 3, None), slice(3, 5, None)]
     """
     for start in range(0, n, size):
+        look_up()
         yield slice(start, min(start + size, n))
 
 

@@ -30,6 +30,7 @@ _TOKEN = "PCARANN_TOKEN"
 @click.option("--max-body", default="64MB", show_default=True, help="Largest request.")
 @click.option("--max-requests", default=256, show_default=True, type=click.IntRange(1), help="At a time.")
 @click.option("--timeout", default="60s", show_default=True, callback=duration, help="Longest time for one request.")
+@click.option("--max-steps", type=click.IntRange(1), help="Of a roll-out.  [default: 100 times those of its fit]")
 @click.option("--limit", help="Memory that model files may take beyond what they hold, such as 2GB.  [default: 256MB]")
 @click.option("--prepare", help="Keep hidden weights in so much memory, such as 1GB: small calls get faster.")
 @click.option("--umbridge", is_flag=True, help="Speak UM-Bridge too, for tools of uncertainty quantification.")
@@ -54,9 +55,9 @@ def serve(models: tuple[Path, ...], host: str, port: int, **options: Any) -> Non
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", force=True)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     limits, token = _limits(options), _token(options["token_file"])
-    local = host in LOCAL
+    local = host.lower() in LOCAL
     named = {name.lower() for name in options["allow_host"]}
-    hosts = {*LOCAL, *named} if local else {host, *named} if named else None
+    hosts = {*LOCAL, *named} if local else {host.lower(), *named} if named else None
     more = [explorer(), *([UMBRIDGE] if options["umbridge"] else [])]
     opened = _opened_by(options)
     app = application(models, limits=limits, token=token, hosts=hosts, additions=more, open_model=opened)
@@ -82,6 +83,7 @@ def _limits(options: dict[str, Any]) -> Any:
         memory=max(whole.memory, 4 * body),
         requests=options["max_requests"],
         seconds=options["timeout"],
+        steps=options["max_steps"],
     )
 
 

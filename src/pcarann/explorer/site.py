@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from importlib.resources import files
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -23,6 +22,7 @@ from pcarann.explorer.portrait import portrait
 from pcarann.serving.app import Addition
 from pcarann.serving.guards import as_json
 from pcarann.serving.service import Service
+from pcarann.serving.shelf import Entry
 
 __all__ = ["assets", "explorer"]
 
@@ -34,7 +34,6 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
-_LARGE = 1 << 30  # what is done aside, whatever the size of the model
 
 
 def assets() -> dict[str, str]:
@@ -75,12 +74,18 @@ class _Portraits:
 
     async def portrait(self, request: Request) -> Response:
         entry = self.service.shelf.entry(request.path_params["name"])
-        version, document = self._made.get(entry.name, (0, b""))
-        if version != entry.version:
-            document = await self.service.aside(lambda: _document(entry), _LARGE)
-            self._made[entry.name] = entry.version, document
+        document = self._known(entry) or await self.service.apart(lambda: self._portrayed(entry))
         return Response(document, headers=_HEADERS, media_type="application/json")
 
+    def _known(self, entry: Entry) -> bytes:
+        version, document = self._made.get(entry.name, (0, b""))
+        return document if version == entry.version else b""
 
-def _document(entry: Any) -> bytes:
+    def _portrayed(self, entry: Entry) -> bytes:
+        document = self._known(entry) or _document(entry)  # another may have asked for it before
+        self._made[entry.name] = entry.version, document
+        return document
+
+
+def _document(entry: Entry) -> bytes:
     return json.dumps(portrait(entry.model, entry.name, entry.path.name), allow_nan=False).encode()

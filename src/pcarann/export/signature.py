@@ -19,7 +19,7 @@ from pcarann.backend.arrays import Array
 from pcarann.containers.parts import Part
 from pcarann.marching.flow import Flow
 
-__all__ = ["Signature", "Tensor"]
+__all__ = ["Signature", "Tensor", "in_words"]
 
 Values = np.ndarray[Any, np.dtype[Any]]
 
@@ -88,9 +88,9 @@ class Signature:
         model.predict(X, **how)
         """
         wanted = {one.name for one in self.inputs}
-        for names, why in ((wanted - set(arrays), "missing"), (set(arrays) - wanted, "unknown")):
-            if names:
-                raise ValueError(f"The inputs are {', '.join(sorted(wanted))}: {', '.join(sorted(names))} {why}.")
+        faults = ((wanted - set(arrays), "missing"), (set(arrays) - wanted, "unknown"))
+        if found := [f"{', '.join(sorted(names))} {why}" for names, why in faults if names]:
+            raise ValueError(f"The inputs are {', '.join(sorted(wanted))}: {', '.join(found)[:300]}.")
         for one in self.inputs:
             _refuse_shape(one, tuple(int(n) for n in arrays[one.name].shape))
         first = self.inputs[0]
@@ -108,12 +108,21 @@ class Signature:
         return {one.name + suffix: predicted[one.part] for one in self.outputs}
 
 
+def in_words(shape: tuple[int, ...]) -> str:
+    """The shape of samples, each of this one.
+
+    >>> in_words((2, 12)), in_words(())
+    ('(samples, 2, 12)', '(samples,)')
+    """
+    return f"(samples, {', '.join(map(str, shape))})" if shape else "(samples,)"
+
+
 def _refuse_shape(tensor: Tensor, found: tuple[int, ...]) -> None:
     wanted, more = tensor.shape, ""
     if tensor.may_be_longer:
         wanted, more = (max((wanted[0], *found[1:2])), *wanted[1:]), ", or more snapshots before"
     if not found or found[1:] != wanted:
-        raise ValueError(f"{tensor.name} has shape {found}, expected (samples, *{tensor.shape}){more}.")
+        raise ValueError(f"{tensor.name} has shape {found}, expected {in_words(tensor.shape)}{more}.")
 
 
 def _input_grid(model: Any) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from pcarann.backend.arrays import Array, place_of
 from pcarann.backend.linearized import Linearized, in_blocks
+from pcarann.backend.patience import look_up
 from pcarann.derivatives.latent_model import linearized_member
 from pcarann.fitted import Fitted
 from pcarann.marching.flow import Departure, Flow
@@ -60,6 +61,7 @@ def _rolled_out(flow: Flow, departure: Departure, member: int) -> Linearized:
     xp, s, most = flow.place.xp, flow.step, flow.most(departure.given)
     states, steps, free = list(departure.given), [], []
     for t in range(flow.window):
+        look_up()
         steps.append(_step(flow.model, member, departure.inputs(t, states[t])))
         found = steps[t].value
         free.append(1.0 if most is None else xp.astype(xp.abs(found) < most, found.dtype))
@@ -70,6 +72,7 @@ def _rolled_out(flow: Flow, departure: Departure, member: int) -> Linearized:
     def push(tangents: Array) -> Array:
         changes = _apart(tangents, values)
         for step, inside in zip(steps, free, strict=True):
+            look_up()
             state = changes[len(changes) - s]
             still = flow.place.zeros(state.shape[0], acting)
             changes.append(step.push(xp.concat([state, still], axis=1)) * inside)
@@ -79,6 +82,7 @@ def _rolled_out(flow: Flow, departure: Departure, member: int) -> Linearized:
         later = _apart(cotangents, values)
         wanted = [xp.zeros_like(later[0]) for _ in range(s)] + later
         for t in reversed(range(flow.window)):
+            look_up()
             wanted[t] = wanted[t] + steps[t].pull(wanted[s + t] * free[t])[:, :values]
         return xp.concat(wanted[:s], axis=1)
 

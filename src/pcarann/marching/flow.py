@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from pcarann.backend.arrays import Array, Place, cuts
+from pcarann.backend.patience import look_up
 from pcarann.marching.controls import beside, checked_controls
 from pcarann.marching.step import StepState
 from pcarann.marching.trajectories import Trajectories, snapshots_of
@@ -168,6 +169,7 @@ class Flow:
         window, most = list(departure.given), self.most(departure.given)
         with np.errstate(over="ignore", invalid="ignore"):
             for t in range(self.window):
+                look_up()
                 found = self.model.member_step(member, departure.inputs(t, window[t]))
                 window.append(found if most is None else self.place.xp.clip(found, -most, most))
             return self.place.xp.stack([self.model.outputs(one) for one in window[self.step :]], axis=1)
@@ -185,6 +187,7 @@ class Flow:
     def inputs_along(self, departure: Departure, mean: Array) -> Iterator[Array]:
         """Inputs of each step along mean trajectories (samples, window, values), in the user's units."""
         for t in range(self.window):
+            look_up()
             fields = departure.given[t] if t < self.step else self.handed(mean[:, t - self.step, :])
             yield departure.inputs(t, fields)
 

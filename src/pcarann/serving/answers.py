@@ -10,20 +10,22 @@ Tangents and cotangents are sent as further inputs; those that are missing are 0
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 
 from pcarann.backend.arrays import to_host
-from pcarann.export.signature import Signature, Tensor
+from pcarann.export.signature import Signature, Tensor, in_words
 from pcarann.fitted import Fitted
-from pcarann.serving.heard import hearing, sighted
+from pcarann.marching.flow import Flow
+from pcarann.serving.heard import entered, hearing, sighted
 from pcarann.serving.limits import Refused
-from pcarann.uncertainty.conformal import Method, check_level
+from pcarann.uncertainty.conformal import Method
 
 __all__ = ["ALPHA", "Answer", "Catalogue", "Question", "answered"]
 
@@ -86,6 +88,8 @@ class Catalogue:
         """Of a fitted surrogate; of a flow over so many steps."""
         signature, fitted = Signature.of(model, steps), model.fitted_
         calibrated = fitted.calibration is not None and not fitted.stale
+        if calibrated and signature.steps is not None:
+            calibrated = signature.steps <= _calibrated_steps(fitted)
         found = cls(model, signature, calibrated, _has_novelty(model))
         return replace(found, kinds=found._kinds())
 
@@ -126,19 +130,20 @@ class Catalogue:
                 raise Refused(400, f"There is no output {name[:100]}{self._why_not(name)}: {', '.join(self.kinds)}.")
         if len(set(wanted)) < len(wanted):
             raise Refused(400, "An output was asked for twice.")
-        self._check_arrays(arrays, {self.kinds[name][0] for name in wanted})
-        alpha, method = parameters.get("alpha", ALPHA), parameters.get("method", "sample")
-        if type(alpha) not in (int, float) or method not in get_args(Method):
-            raise Refused(400, f"alpha must be a number, and method one of {', '.join(get_args(Method))}.")
-        try:
-            check_level(alpha, method)
-        except ValueError as error:
-            raise Refused(400, str(error)) from None
-        return Question(arrays, wanted, float(alpha), method, self.signature.steps)
+        kinds = {self.kinds[name][0] for name in wanted}
+        self._check_arrays(arrays, kinds)
+        alpha, method = _level(parameters, kinds)
+        return Question(arrays, wanted, alpha, method, self.signature.steps)
+
+    @cached_property
+    def size_inside(self) -> int:
+        """Values that are made for one sample, whatever is wanted of them: a roll-out makes all of its snapshots."""
+        return 0 if self.signature.steps is None else sum(one.size for one in self.signature.outputs)
 
     def _why_not(self, name: str) -> str:
         if name.endswith((".lower", ".upper")) and not self.calibrated:
-            return ", since the model is not calibrated"
+            most = _calibrated_steps(self.model.fitted_)
+            return f", since the model is not calibrated{f' beyond {most} steps' if most else ''}"
         return ", since the model cannot compare inputs with its training data" * (name == "novelty")
 
     def _check_arrays(self, arrays: Mapping[str, Values], kinds: set[str]) -> None:
@@ -153,7 +158,7 @@ class Catalogue:
         for name in set(arrays) - set(inputs):
             tensor, shape = self.further[name], tuple(arrays[name].shape)
             if shape[1:] != tensor.shape:
-                raise Refused(400, f"{name} has shape {shape}, expected (samples, *{tensor.shape}).")
+                raise Refused(400, f"{name} has shape {shape}, expected {in_words(tensor.shape)}.")
         for kind, ending in ((".jvp", ".tangent"), (".vjp", ".cotangent")):
             sent = any(name.endswith(ending) for name in set(arrays) - set(inputs))
             if sent != (kind in kinds):
@@ -171,8 +176,9 @@ def answered(catalogue: Catalogue, questions: Sequence[Question]) -> list[Answer
     arrays = first.arrays if len(questions) == 1 else _joined(questions)
     X, how = catalogue.signature.opened({one.name: arrays[one.name] for one in catalogue.signature.inputs})
     with hearing() as heard:
+        inside = _entered(catalogue, arrays, X, how)
         found = _fields(catalogue, first, X, how) | _derivatives(catalogue, first, arrays, X, how)
-        seen = sighted(model, X)
+        seen = sighted(model, inside)
         if any(catalogue.kinds[name][0] == "novelty" for name in first.wanted):
             p = model.novelty(X, **how).p_value if seen is None or seen.p is None else seen.p
             found["novelty"] = to_host(p)
@@ -187,6 +193,42 @@ def answered(catalogue: Catalogue, questions: Sequence[Question]) -> list[Answer
         said = ([own] if own else []) + others
         answers.append(Answer({name: found[name][rows] for name in question.wanted}, tuple(said), outside))
     return answers
+
+
+def _level(parameters: Mapping[str, Any], kinds: set[str]) -> tuple[float, Method]:
+    """alpha and method, where an interval is wanted, or a refusal."""
+    given = [name for name in ("alpha", "method") if name in parameters]
+    if given and not kinds & {".lower", ".upper"}:
+        raise Refused(400, f"{given[0]} belongs to outputs ending in .lower and .upper: none is asked for.")
+    alpha, method = parameters.get("alpha", ALPHA), parameters.get("method", "sample")
+    if type(alpha) not in (int, float) or not 0 < alpha < 1:
+        raise Refused(400, "alpha must be a number strictly between 0 and 1.")
+    if not isinstance(method, str) or method not in get_args(Method):
+        raise Refused(400, f"method must be one of {', '.join(get_args(Method))}.")
+    return float(alpha), cast(Method, method)
+
+
+def _entered(catalogue: Catalogue, arrays: Mapping[str, Values], X: Any, how: Mapping[str, Any]) -> Any:
+    """Inputs as the model knows them inside, or a refusal by name: what fails after that is no fault of the caller."""
+    packing = catalogue.model.fitted_.packing
+    parts = () if packing is None else (*packing.inputs.parts, *packing.outputs.parts)
+    holed = {part.name for part in parts if part.holes is not None}
+    tensors = {**{one.name: one for one in catalogue.signature.inputs}, **catalogue.further}
+    for name, one in arrays.items():
+        if tensors[name].part not in holed and not (finite := np.isfinite(one)).all():
+            count, first = int(finite.size - finite.sum()), int(np.argwhere(~finite)[0, 0])
+            raise Refused(400, f"{name} contains NaN or infinity: {count} value(s), the first in sample {first}.")
+    try:
+        return entered(catalogue.model, X, how)
+    except ValueError as error:
+        raise Refused(400, " ".join(str(error).split())) from None
+
+
+def _calibrated_steps(fitted: Any) -> int:
+    """Over which the intervals of a flow reach, 0 where there are none."""
+    if fitted.calibration is None or fitted.stale or not isinstance(fitted, Flow):
+        return 0
+    return int(fitted.calibration.points) // math.prod(fitted.model.output_grid)
 
 
 def _joined(questions: Sequence[Question]) -> dict[str, Values]:

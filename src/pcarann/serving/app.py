@@ -65,7 +65,8 @@ def application(
             watching.cancel()
             service.close()
 
-    rules = Rules(token, hosts, (*HEALTH, *(path for one in additions for path in one.open)))
+    names = None if hosts is None else {one.lower() for one in hosts}
+    rules = Rules(token, names, (*HEALTH, *(path for one in additions for path in one.open)))
     worded = {path: wording for one in additions for path, wording in one.worded.items()}
     return Guard(Router(routes, lifespan=lifespan), service, rules, worded)
 

@@ -2,18 +2,20 @@
 
 While predictions run, questions gather; the next free worker takes all that go with the oldest one. Nobody waits for
 others to come: a server at rest answers at once, and under load batches grow by themselves. Where a batch fails, each
-of its questions is asked alone, so that a bad one fails by itself.
+of its questions is asked alone, so that a bad one fails by itself. What nobody waits for any more is forgotten, and a
+prediction that runs for nobody is given up at its next block of samples or step.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from pcarann.backend.patience import GivenUp, as_long_as
 from pcarann.serving.answers import Answer, Catalogue, Question, answered
 
 __all__ = ["Batcher"]
@@ -23,10 +25,10 @@ Outcome = Answer | Exception
 
 @dataclass
 class _Group:
-    """Questions that go together, each with who waits for it."""
+    """Questions that go together, by who waits for them."""
 
     catalogue: Catalogue
-    waiting: list[tuple[Question, asyncio.Future[Answer]]] = field(default_factory=list)
+    waiting: dict[asyncio.Future[Answer], Question] = field(default_factory=dict)
 
 
 class Batcher:
@@ -39,7 +41,7 @@ class Batcher:
         self._workers, self._rows, self._told = workers, rows, told
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="predict")
         self._groups: dict[Any, _Group] = {}
-        self._running = 0
+        self._running, self._last_free, self._closed = 0, time.monotonic(), False
         self._tasks: set[asyncio.Task[None]] = set()  # a loop alone does not keep them
 
     @property
@@ -47,51 +49,75 @@ class Batcher:
         """Questions that no worker has taken yet"""
         return sum(len(group.waiting) for group in self._groups.values())
 
+    @property
+    def stuck(self) -> float:
+        """Seconds for which no worker has been free"""
+        return time.monotonic() - self._last_free if self._running >= self._workers else 0.0
+
     async def ask(self, catalogue: Catalogue, question: Question) -> Answer:
         """The answer to a question, when its turn has come."""
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         together = question.together
         key = (id(catalogue), together) if together is not None else object()
-        self._groups.setdefault(key, _Group(catalogue)).waiting.append((question, future))
+        self._groups.setdefault(key, _Group(catalogue)).waiting[future] = question
         self._dispatch()
-        return await future
+        try:
+            return await future
+        finally:
+            self._forget(key, future)
 
     def close(self) -> None:
-        """Let the threads end, when they are done."""
+        """Let the threads end, at the next block of samples or step."""
+        self._closed = True
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _forget(self, key: Any, future: asyncio.Future[Answer]) -> None:
+        """Take a question out that nobody waits for."""
+        group = self._groups.get(key)
+        if group is not None and group.waiting.pop(future, None) is not None and not group.waiting:
+            del self._groups[key]
 
     def _dispatch(self) -> None:
         while self._running < self._workers and self._groups:
             key = next(iter(self._groups))
             group = self._groups.pop(key)
-            taken, left = self._cut([one for one in group.waiting if not one[1].done()])
-            if left:  # behind those who came since
-                self._groups[key] = _Group(group.catalogue, left)
-            if taken:
-                self._running += 1
-                task = asyncio.get_running_loop().create_task(self._run(group.catalogue, taken))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+            taken = self._cut(group.waiting)
+            if group.waiting:  # behind those who came since
+                self._groups[key] = group
+            self._last_free = time.monotonic()
+            self._running += 1
+            task = asyncio.get_running_loop().create_task(self._run(group.catalogue, taken))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
-    def _cut(self, waiting: list[Any]) -> tuple[list[Any], list[Any]]:
-        """As many questions as may be answered together, one at least, and the others."""
+    def _cut(self, waiting: dict[asyncio.Future[Answer], Question]) -> dict[asyncio.Future[Answer], Question]:
+        """Take out as many questions as may be answered together, one at least."""
+        taken: dict[asyncio.Future[Answer], Question] = {}
         rows = 0
-        for n, (question, _) in enumerate(waiting):
+        for future, question in waiting.items():
             rows += question.samples
-            if n and rows > self._rows:
-                return waiting[:n], waiting[n:]
-        return waiting, []
+            if taken and rows > self._rows:
+                break
+            taken[future] = question
+        for future in taken:
+            del waiting[future]
+        return taken
 
-    async def _run(self, catalogue: Catalogue, taken: list[tuple[Question, asyncio.Future[Answer]]]) -> None:
-        questions, began = [one for one, _ in taken], time.perf_counter()
+    async def _run(self, catalogue: Catalogue, taken: dict[asyncio.Future[Answer], Question]) -> None:
+        questions, began = list(taken.values()), time.perf_counter()
+
+        def wanted() -> bool:
+            return not self._closed and not all(future.done() for future in taken)
+
+        loop = asyncio.get_running_loop()
         try:
-            outcomes = await asyncio.get_running_loop().run_in_executor(self._pool, _outcomes, catalogue, questions)
+            outcomes = await loop.run_in_executor(self._pool, _outcomes, catalogue, questions, wanted)
         finally:
             self._running -= 1
             self._dispatch()
         if self._told is not None:
             self._told(len(questions), sum(one.samples for one in questions), time.perf_counter() - began)
-        for (_, future), outcome in zip(taken, outcomes, strict=True):
+        for future, outcome in zip(taken, outcomes, strict=True):
             if not future.done():
                 if isinstance(outcome, Exception):
                     future.set_exception(outcome)
@@ -99,10 +125,11 @@ class Batcher:
                     future.set_result(outcome)
 
 
-def _outcomes(catalogue: Catalogue, questions: Sequence[Question]) -> Sequence[Outcome]:
+def _outcomes(catalogue: Catalogue, questions: Sequence[Question], wanted: Callable[[], bool]) -> Sequence[Outcome]:
     try:
-        return answered(catalogue, questions)
+        with as_long_as(wanted):
+            return answered(catalogue, questions)
     except Exception as error:
-        if len(questions) == 1:
-            return [error]
-        return [_outcomes(catalogue, [one])[0] for one in questions]
+        if len(questions) == 1 or isinstance(error, GivenUp):
+            return [error] * len(questions)
+        return [_outcomes(catalogue, [one], wanted)[0] for one in questions]

@@ -7,7 +7,6 @@ taken, and a reader who is too slow is left.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +16,7 @@ from starlette.responses import Response
 
 from pcarann.serving.limits import Limits, Refused, Ticket
 
-__all__ = ["Pieces", "body_of", "json_of", "parsed"]
+__all__ = ["Pieces", "body_of"]
 
 logger = logging.getLogger("pcarann.serving")
 
@@ -35,7 +34,7 @@ async def body_of(request: Request, limits: Limits) -> bytes:
             while True:
                 message = await request.receive()
                 if message["type"] == "http.disconnect":
-                    raise Refused(400, "The client went away before its request was whole.")
+                    raise Refused(499, "The client went away before its request was whole.")
                 pieces.append(message.get("body", b""))
                 size += len(pieces[-1])
                 limits.refuse_body(size)
@@ -46,24 +45,6 @@ async def body_of(request: Request, limits: Limits) -> bytes:
                     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
     except TimeoutError:
         raise Refused(408, f"The request was not whole after {limits.seconds:g} s.") from None
-
-
-async def json_of(request: Request, limits: Limits) -> dict[str, Any]:
-    """The JSON object that was sent, or a refusal."""
-    return parsed(await body_of(request, limits), limits)
-
-
-def parsed(body: bytes, limits: Limits) -> dict[str, Any]:
-    """The JSON object in a body, or a refusal."""
-    if len(body) > limits.json:
-        raise Refused(413, f"The JSON has {len(body)} bytes, more than {limits.json}.")
-    try:
-        document = json.loads(body)
-    except (ValueError, RecursionError):
-        raise Refused(400, "The request is not JSON, or nested too deeply.") from None
-    if not isinstance(document, dict):
-        raise Refused(400, "The request must be a JSON object.")
-    return document
 
 
 class Pieces(Response):  # type: ignore[misc]

@@ -2,7 +2,8 @@
 
 A page on the web can make a browser send requests to a server on the same machine, by its address or by a name that it
 lets point there. So a server that is bound to the machine itself answers only where it was called by such a name, and
-no server answers a page of another origin. A token, where one is set, is compared in constant time.
+no server answers a page of another origin. A token, where one is set, is compared in constant time. What a client asked
+for who then went away is given up.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import contextlib
 import hmac
 import json
 import logging
+import re
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -36,12 +38,22 @@ LOCAL = ("localhost", "127.0.0.1", "::1")
 HEALTH = ("/v2/health/live", "/v2/health/ready")
 """Paths that are open to all, and never refused for want of room"""
 _PAUSE = 1.0  # seconds without a byte, after which a client who was refused waits for the answer
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([\w.-]+))(?::\d{1,5})?", re.ASCII)
+_ONCE = (
+    b"authorization",
+    b"content-encoding",
+    b"content-length",
+    b"host",
+    b"inference-header-content-length",
+    b"origin",
+)
 _KINDS = {
     400: "malformed",
     401: "unauthorised",
     403: "forbidden",
     404: "unknown",
     405: "method",
+    499: "gone",
     408: "slow",
     413: "too_large",
     415: "encoding",
@@ -65,10 +77,10 @@ class Rules:
     def check(self, path: str, headers: Mapping[bytes, bytes]) -> None:
         """Refuse who is not."""
         host = headers.get(b"host", b"").decode("latin-1").lower()
-        if self.hosts is not None and _name(host) not in self.hosts:
+        if self.hosts is not None and path not in HEALTH and _name(host) not in self.hosts:
             raise Refused(403, "The server does not go by the name that stands in Host: see --allow-host.")
         origin = headers.get(b"origin", b"").decode("latin-1").lower()
-        if origin and urlsplit(origin).netloc != host:
+        if origin and not _of_host(origin, host):
             raise Refused(403, "Requests of a page from elsewhere are not answered.")
         if self.token is not None and path not in self.open:
             scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
@@ -82,10 +94,26 @@ def _name(host: str) -> str:
     >>> _name("localhost:8000"), _name("[::1]:8000"), _name("::1")
     ('localhost', '::1', '')
     """
+    found = _HOST.fullmatch(host)
+    return "" if found is None else found[1] or found[2]
+
+
+def _of_host(origin: str, host: str) -> bool:
+    """Whether a page comes from the server itself."""
     try:
-        return urlsplit(f"//{host}").hostname or ""
+        return urlsplit(origin).netloc == host
     except ValueError:
-        return ""
+        return False
+
+
+def _single(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Headers by name; a refusal where one stands twice that may stand once."""
+    found: dict[bytes, bytes] = {}
+    for name, value in headers:
+        if name in found and name in _ONCE:
+            raise Refused(400, f"The header {name.decode('latin-1')} stands twice in the request.")
+        found[name] = value
+    return found
 
 
 def as_json(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -96,6 +124,52 @@ def as_json(document: Any, status: int = 200, headers: Mapping[str, str] | None 
 def as_error(refused: Refused) -> Response:
     """A refusal as JSON: {"error": sentence}."""
     return as_json({"error": refused.why}, refused.status, refused.headers)
+
+
+class _Call:
+    """A request and its answer as they come and go."""
+
+    def __init__(self, receive: Any, send: Any):
+        self._receive, self._send = receive, send
+        self.status, self.whole, self.sent, self._gone = 0, False, False, False
+        self._listening: asyncio.Task[None] | None = None
+        self._answering = asyncio.current_task()
+
+    async def receive(self) -> Any:
+        """What the client sends; when that is all, listen whether it goes away."""
+        message = await self._receive()
+        self.whole = not message.get("more_body", False)
+        if self.whole and self._listening is None:
+            self._listening = asyncio.create_task(self._listen())
+        return message
+
+    async def send(self, message: Any) -> None:
+        """Send a piece of the answer."""
+        self.status = message.get("status", self.status)
+        last = message["type"] == "http.response.body" and not message.get("more_body", False)
+        if last and self._listening is not None:
+            await asyncio.sleep(0)  # let the listener say that nobody took what was sent before
+        await self._send(message)
+        self.sent = self.sent or (last and not self._gone)
+
+    @contextlib.contextmanager
+    def followed(self) -> Iterator[None]:
+        """End what is done inside when the client goes away."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not self._gone or self._answering is None or self._answering.uncancel():
+                raise
+        finally:
+            if self._listening is not None:
+                self._listening.cancel()
+
+    async def _listen(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        if not self.sent and self._answering is not None:
+            self._gone = True
+            self._answering.cancel()
 
 
 class Guard:
@@ -114,39 +188,28 @@ class Guard:
             await self._http(scope, receive, send)
 
     async def _http(self, scope: Any, receive: Any, send: Any) -> None:
-        began, status, whole = time.perf_counter(), 0, False
-
-        async def counted(message: Any) -> None:
-            nonlocal status
-            status = message.get("status", status)
-            await send(message)
-
-        async def followed() -> Any:
-            nonlocal whole
-            message = await receive()
-            whole = not message.get("more_body", False)
-            return message
-
+        began, call = time.perf_counter(), _Call(receive, send)
         scope["app"] = self  # so that routes raise what they refuse
         ticket = None
         try:
             self.service.limits.refuse_head(sum(len(name) + len(value) for name, value in scope["headers"]))
-            headers = dict(scope["headers"])
+            headers = _single(scope["headers"])
             self.rules.check(scope["path"], headers)
             if scope["path"] not in HEALTH and scope["path"] != "/metrics":
                 ticket = scope["pcarann.ticket"] = self.service.admission.enter(self._declared(headers))
-            await self.app(scope, followed, counted)
+            with call.followed():
+                await self.app(scope, call.receive, call.send)
         except Exception as error:
-            if status:  # it was being sent
+            if call.status:  # it was being sent
                 logger.exception("An answer was broken off.")
                 raise
-            if not whole and _closes(scope):
+            if not call.whole and _closes(scope):
                 await _taken_in(receive, self.service.limits.seconds)
-            await self.worded.get(scope["path"], as_error)(_refused(error))(scope, receive, counted)
+            await self.worded.get(scope["path"], as_error)(_refused(error))(scope, receive, call.send)
         finally:
             if ticket is not None:
                 ticket.leave()
-            self._count(scope, status, time.perf_counter() - began)
+            self._count(scope, call.status if call.sent else 499, time.perf_counter() - began)
 
     def _declared(self, headers: Mapping[bytes, bytes]) -> int:
         """The size that a body is said to have, 0 where it is not said; or a refusal."""

@@ -8,7 +8,7 @@ depend on who asked at the same time, so that inputs are looked at for each requ
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from pcarann.uncertainty.look import Look
 from pcarann.uncertainty.novelty import LEVEL
 from pcarann.validation import check_fields
 
-__all__ = ["Sighting", "hearing", "listening", "sighted"]
+__all__ = ["Sighting", "entered", "hearing", "listening", "sighted"]
 
 Values = np.ndarray[Any, np.dtype[Any]]
 
@@ -70,15 +70,23 @@ class Sighting:
     """(samples,) p-values, where the model has them"""
 
 
-def sighted(model: Any, X: Any) -> Sighting | None:
-    """Look at inputs as the model takes them; None for flows, which look along the way."""
+def entered(model: Any, X: Any, how: Mapping[str, Any]) -> Any:
+    """Inputs as the model knows them inside; a ValueError where it does not take them."""
     fitted = model.fitted_
     if not isinstance(fitted, Fitted | FittedStages):
-        return None
+        return model.asked(**how).departing(X)
     plain = X if fitted.packing is None else fitted.packing.opened(X, fitted.place)[0]
     if isinstance(fitted, Fitted):
-        return _of_latents(fitted, fitted.look(fitted.checked(plain)))
-    return _of_stages(fitted, check_fields(plain, "X", fitted.place, grid=fitted.layout.input_grid)[0])
+        return fitted.checked(plain)
+    return check_fields(plain, "X", fitted.place, grid=fitted.layout.input_grid)[0]
+
+
+def sighted(model: Any, inside: Any) -> Sighting | None:
+    """Look at inputs that were `entered`; None for flows, which look along the way."""
+    fitted = model.fitted_
+    if isinstance(fitted, Fitted):
+        return _of_latents(fitted, fitted.look(inside))
+    return _of_stages(fitted, inside) if isinstance(fitted, FittedStages) else None
 
 
 def _of_latents(fitted: Fitted, look: Look) -> Sighting:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from starlette.requests import Request
@@ -15,7 +15,7 @@ from pcarann.serving import wire
 from pcarann.serving.answers import ALPHA, Answer, Catalogue
 from pcarann.serving.bodies import Pieces, body_of
 from pcarann.serving.guards import as_json
-from pcarann.serving.limits import Refused
+from pcarann.serving.limits import Refused, Ticket
 from pcarann.serving.service import Service
 from pcarann.serving.shelf import Entry
 
@@ -37,7 +37,7 @@ class Inference:
         found: list[BaseRoute] = [
             Route("/v2", self.server),
             Route("/v2/health/live", self.live),
-            Route("/v2/health/ready", self.live),
+            Route("/v2/health/ready", self.able),
             Route("/v2/models", self.models),
             Route("/v2/repository/index", self.index, methods=["POST"]),
             Route("/metrics", self.metrics),
@@ -56,9 +56,16 @@ class Inference:
         return as_json({"name": "pcarann", "version": __version__, "extensions": ["binary_tensor_data"]})
 
     async def live(self, request: Request) -> Response:
-        """Whether it answers, and has models: it begins when they are read."""
+        """Whether it answers."""
         request.scope["pcarann.counted"] = ("health", "")
-        return as_json({"live": True} if request.url.path.endswith("live") else {"ready": True})
+        return as_json({"live": True})
+
+    async def able(self, request: Request) -> Response:
+        """Whether it has models, which are read before it begins, and can ask them."""
+        request.scope["pcarann.counted"] = ("health", "")
+        if (stuck := self.service.batcher.stuck) > self.service.limits.seconds:
+            raise Refused(503, f"No worker has been free for {stuck:.0f} s: try again.", {"Retry-After": "1"})
+        return as_json({"ready": True})
 
     async def models(self, request: Request) -> Response:
         """Names of all models."""
@@ -90,16 +97,30 @@ class Inference:
         """Answer a question to a model."""
         service, entry = self.service, self._entry(request, "infer")
         length, body = _json_length(request), await body_of(request, service.limits)
-        asked = await service.aside(lambda: wire.read_request(body, length, service.limits.json), len(body))
-        check_parameters(asked.parameters)
-        wanted = [one.name for one in asked.outputs]
-        ticket = request.scope.get("pcarann.ticket")
-        answer = await service.ask(entry, asked.inputs, wanted, asked.parameters, ticket)
+        ticket: Ticket | None = request.scope.get("pcarann.ticket")
+        asked = await self._read(entry, body, length, ticket)
+        binary = _binary(asked)
+        answer = await service.ask(
+            entry, asked.inputs, [one.name for one in asked.outputs], asked.parameters, ticket, lambda x: not binary(x)
+        )
         size = sum(one.nbytes for one in answer.arrays.values())
         text, follow = await service.aside(lambda: _written(entry, asked, answer), size)
-        headers = {_HEADER: str(len(text))} if follow else {}
+        headers = {_HEADER: str(sum(map(len, text)))} if follow else {}
         kind = "application/octet-stream" if follow else "application/json"
-        return Pieces([text, *follow], service.limits, headers, kind)
+        return Pieces([*text, *follow], service.limits, headers, kind)
+
+    async def _read(self, entry: Entry, body: bytes, length: int | None, ticket: Ticket | None) -> wire.Request:
+        """What was sent: first what it says of itself, and its tensors when their memory was admitted."""
+        service = self.service
+        if ticket is not None:
+            ticket.take_parsed(len(body) if length is None else min(length, len(body)))
+        draft = await service.aside(lambda: wire.drafted(body, length, service.limits.json), len(body))
+        check_parameters(draft.parameters)
+        wanted = [one.name for one in draft.outputs]
+        service.catalogue(entry, draft.parameters.get("steps")).question(draft.outline, wanted, draft.parameters)
+        if ticket is not None:
+            ticket.take(draft.size)
+        return await service.aside(draft.request, len(body))
 
     def _entry(self, request: Request, route: str) -> Entry:
         entry = self.service.shelf.entry(request.path_params["name"], request.path_params.get("version"))
@@ -111,7 +132,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
     """Refuse parameters of a request that would do nothing, or mean nothing."""
     if unknown := [name for name in parameters if name not in _PARAMETERS]:
         raise Refused(400, f"There is no parameter {unknown[0][:100]}: {', '.join(_PARAMETERS)}.")
-    if parameters.get("datatype", "FP64") not in ("FP64", "FP32"):
+    if parameters.get("datatype", "FP64") not in ["FP64", "FP32"]:
         raise Refused(400, "datatype, that of the outputs, must be FP64 or FP32.")
     timeout = parameters.get("timeout", 1)
     if type(timeout) is not int or timeout < 1:
@@ -174,11 +195,17 @@ def _json_length(request: Request) -> int | None:
     return int(text)
 
 
-def _written(entry: Entry, asked: wire.Request, answer: Answer) -> tuple[bytes, list[memoryview]]:
+def _binary(asked: wire.Request) -> Callable[[str], bool]:
+    """Whether an output is sent as bytes."""
+    default = bool(asked.parameters.get("binary_data_output", False))
+    said = {one.name: one.binary for one in asked.outputs if one.binary is not None}
+    return lambda name: said.get(name, default)
+
+
+def _written(entry: Entry, asked: wire.Request, answer: Answer) -> tuple[list[bytes], list[memoryview]]:
     about: dict[str, Any] = {"model_name": entry.name, "model_version": str(entry.version)}
     about |= {} if asked.id is None else {"id": asked.id}
     about |= {"parameters": {"warning": " ".join(answer.said)}} if answer.said else {}
-    default = bool(asked.parameters.get("binary_data_output", False))
-    said = {one.name: one.binary for one in asked.outputs if one.binary is not None}
-    binary = {name: said.get(name, default) for name in answer.arrays}
+    is_binary = _binary(asked)
+    binary = {name: is_binary(name) for name in answer.arrays}
     return wire.written(about, answer.arrays, binary, asked.parameters.get("datatype", "FP64"))

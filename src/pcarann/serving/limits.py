@@ -10,6 +10,10 @@ from dataclasses import dataclass, field
 
 __all__ = ["Admission", "Limits", "Refused", "Ticket"]
 
+_LONGER = 100  # times the steps of a fit that are taken, unless told
+_OBJECTS = 8  # bytes that JSON takes as objects, for each of its own
+_DIGITS = 26  # bytes of a number in JSON, with its comma, at most
+
 
 class Refused(Exception):
     """A request that is not answered, with the status and the sentence that say why."""
@@ -29,6 +33,10 @@ class Limits:
     """Bytes of its JSON, which takes many times its size to read"""
     answer: int = 256 << 20
     """Bytes of one answer"""
+    text: int = 64 << 20
+    """Bytes of its JSON, which takes long to write"""
+    steps: int | None = None
+    """Of a roll-out; None for 100 times those of its fit"""
     requests: int = 256
     """At a time, those that wait included"""
     memory: int = 1 << 30
@@ -59,6 +67,19 @@ class Limits:
         if size > self.answer:
             found = f"The answer would have {size} bytes, more than {self.answer}"
             raise Refused(413, f"{found}: ask for fewer samples, steps or outputs.")
+
+    def text_bytes(self, values: int) -> int:
+        """Bytes of so many numbers as JSON, or a refusal."""
+        if _DIGITS * values > self.text:
+            found = f"The answer has {values} numbers, more than the {self.text // _DIGITS} that are sent as JSON"
+            raise Refused(413, f"{found}: ask for binary data, or for fewer samples.")
+        return _DIGITS * values
+
+    def refuse_steps(self, steps: int, fitted: int) -> None:
+        """Refuse a roll-out over so many steps of a flow that was fitted to so many."""
+        most = _LONGER * fitted if self.steps is None else self.steps
+        if not 1 <= steps <= most:
+            raise Refused(400, f"steps must be a whole number from 1 to {most}.")
 
 
 @dataclass
@@ -93,6 +114,10 @@ class Ticket:
             raise _busy(f"Requests of {inside.memory} bytes are being answered")
         inside.memory += size
         self.memory += size
+
+    def take_parsed(self, size: int) -> None:
+        """Hold what so many bytes of JSON take as objects, or be refused."""
+        self.take(_OBJECTS * min(size, self.admission.limits.json))
 
     def leave(self) -> None:
         """Hand back all that was held."""

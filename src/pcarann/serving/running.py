@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import signal
 import socket
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +21,9 @@ __all__ = ["address", "bound", "configured", "run"]
 
 _BACKLOG = 1024
 _KEEP_ALIVE = 15  # seconds that a connection may be idle
+_SPARE = 1.0  # seconds that threads have to end, when all is answered
+
+logger = logging.getLogger("pcarann.serving")
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -38,10 +45,45 @@ def address(listener: socket.socket) -> str:
 
 
 def run(app: Any, listener: socket.socket, limits: Limits, started: Callable[[], None] = lambda: None) -> None:
-    """Serve until SIGINT or SIGTERM, then answer what is in flight, for as long as a request may take."""
+    """Serve until SIGINT or SIGTERM, then answer what is in flight, for as long as a request may take.
+
+    Then the process ends, whatever its threads do: a prediction that nobody waits for does not keep it.
+    """
     started()
+    server = _Server(configured(app, limits))
     with _quiet_signals():
-        uvicorn.Server(configured(app, limits)).run(sockets=[listener])
+        server.run(sockets=[listener])
+    until = time.monotonic() + _SPARE
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join(max(0.0, until - time.monotonic()))
+            if thread.is_alive():
+                _end()
+    server.stopped()
+
+
+class _Server(uvicorn.Server):  # type: ignore[misc]
+    """With an end, also where something holds the event loop or its threads."""
+
+    _ending: threading.Timer | None = None
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        super().handle_exit(sig, frame)
+        if self._ending is None:
+            self._ending = threading.Timer(self.config.timeout_graceful_shutdown + 2 * _SPARE, _end)
+            self._ending.daemon = True
+            self._ending.start()
+
+    def stopped(self) -> None:
+        """All ended by itself."""
+        if self._ending is not None:
+            self._ending.cancel()
+
+
+def _end() -> None:
+    logger.warning("The server ends while threads of it still work.")
+    logging.shutdown()
+    os._exit(0)
 
 
 def configured(app: Any, limits: Limits) -> uvicorn.Config:

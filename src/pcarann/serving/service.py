@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from pcarann.backend.patience import GivenUp
 from pcarann.serving.answers import Answer, Catalogue
 from pcarann.serving.batching import Batcher
 from pcarann.serving.counters import Counters, Labels, gauge_text
@@ -35,6 +36,7 @@ class Service:
         self.admission = Admission(self.limits)
         self.batcher = Batcher(self.workers, self.limits.rows, self.counters.batch)
         self._clerks = ThreadPoolExecutor(2, thread_name_prefix="read")
+        self._painter = ThreadPoolExecutor(1, thread_name_prefix="portray")
         self.shelf.told = self.counters.reloaded
         self.counters.gauges.append(self._gauges)
 
@@ -45,16 +47,19 @@ class Service:
         wanted: Sequence[str] = (),
         parameters: Mapping[str, Any] | None = None,
         ticket: Ticket | None = None,
+        as_text: Callable[[str], bool] = lambda name: False,
     ) -> Answer:
         """The outputs of a model that are wanted by name, for inputs by name; or a refusal.
 
-        Parameters are `alpha`, `method` and, of a flow, `steps`.
+        Parameters are `alpha`, `method` and, of a flow, `steps`. `as_text` says which outputs will be sent as JSON.
         """
         parameters = parameters or {}
-        catalogue = _catalogue(entry, parameters.get("steps"))
+        catalogue = self.catalogue(entry, parameters.get("steps"))
         question = catalogue.question(arrays, wanted, parameters)
         size = 8 * question.samples * catalogue.size(question.wanted)
-        self.limits.refuse_answer(size)
+        self.limits.refuse_answer(max(size, 8 * question.samples * catalogue.size_inside))
+        texts = question.samples * catalogue.size(name for name in question.wanted if as_text(name))
+        size += self.limits.text_bytes(texts)
         if ticket is not None:
             ticket.take(size)
         answer = await self._in_time(self.batcher.ask(catalogue, question), parameters.get("timeout"))
@@ -69,24 +74,45 @@ class Service:
             return call()
         return await asyncio.get_running_loop().run_in_executor(self._clerks, call)
 
+    async def apart(self, call: Callable[[], Result]) -> Result:
+        """Do what takes long, and is asked for rarely, in a thread of its own; or a refusal where it takes too long."""
+        try:
+            async with asyncio.timeout(self.limits.seconds):
+                return await asyncio.get_running_loop().run_in_executor(self._painter, call)
+        except TimeoutError:
+            raise _late(self.limits.seconds) from None
+
+    def catalogue(self, entry: Entry, steps: Any = None) -> Catalogue:
+        """What can be asked of a model; of a flow over so many steps, or a refusal."""
+        if steps is None:
+            return entry.catalogue
+        if type(steps) is not int:
+            raise Refused(400, "steps must be a whole number.")
+        fitted = entry.catalogue.signature.steps
+        if fitted is None:
+            raise Refused(400, f"steps are those of a flow, but the model is a {type(entry.model).__name__}.")
+        self.limits.refuse_steps(steps, fitted)
+        return Catalogue.of(entry.model, steps)
+
     def close(self) -> None:
         """Let all threads end, when they are done."""
         self.batcher.close()
         self._clerks.shutdown(wait=False, cancel_futures=True)
+        self._painter.shutdown(wait=False, cancel_futures=True)
 
     async def _in_time(self, answering: Any, microseconds: Any) -> Answer:
         """The answer within the limit, or within so many microseconds as clients may ask for."""
         seconds = self.limits.seconds
-        if type(microseconds) is int and microseconds > 0:
-            seconds = min(seconds, microseconds / 1e6)
+        if type(microseconds) is int and 0 < microseconds < 1e6 * seconds:
+            seconds = microseconds / 1e6
         try:
             async with asyncio.timeout(seconds):
                 found: Answer = await answering
                 return found
         except TimeoutError:
-            raise Refused(504, f"There was no answer within {seconds:g} s: ask for less, or later.") from None
-        except ValueError as error:  # what the model itself refuses
-            raise Refused(400, " ".join(str(error).split())) from None
+            raise _late(seconds) from None
+        except GivenUp:
+            raise Refused(503, "The server is being stopped.") from None
         except MemoryError:
             raise Refused(413, "There is not enough memory for this answer: ask for less.") from None
 
@@ -106,12 +132,5 @@ class Service:
         )
 
 
-def _catalogue(entry: Entry, steps: Any) -> Catalogue:
-    if steps is None:
-        return entry.catalogue
-    if type(steps) is not int:
-        raise Refused(400, "steps must be a whole number.")
-    try:
-        return Catalogue.of(entry.model, steps)
-    except ValueError as error:
-        raise Refused(400, str(error)) from None
+def _late(seconds: float) -> Refused:
+    return Refused(504, f"There was no answer within {seconds:g} s: ask for less, or later.")

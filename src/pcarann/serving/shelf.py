@@ -52,6 +52,8 @@ def named(paths: Iterable[Path]) -> dict[str, Path]:
     """Files by the name that their models go by, the file's name without its ending; or a refusal."""
     found: dict[str, Path] = {}
     for path in paths:
+        if path.is_dir():
+            raise ValueError(f"{path} is a folder, no model file.")
         if not _NAME.fullmatch(path.stem):
             raise ValueError(f"{path} cannot be served: of its name {path.stem!r} an address is made, rename the file.")
         if path.stem in found:

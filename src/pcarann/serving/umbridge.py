@@ -11,7 +11,6 @@ level 1 − alpha, by a `method`, all without derivatives. A flow takes `steps`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,13 +20,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from pcarann.serving.answers import Answer
 from pcarann.serving.app import Addition
-from pcarann.serving.bodies import Pieces, body_of, parsed
+from pcarann.serving.bodies import Pieces, body_of
 from pcarann.serving.guards import as_json
 from pcarann.serving.limits import Refused
 from pcarann.serving.service import Service
 from pcarann.serving.shelf import Entry
 from pcarann.serving.vectors import Values, Vector, VectorMap
+from pcarann.serving.wire import listed, parsed
 
 __all__ = ["UMBRIDGE", "Bridge", "Unsupported", "as_protocol_error"]
 
@@ -143,36 +144,42 @@ class Bridge:
     async def _call(self, request: Request, read: Read, route: str = "infer") -> _Call:
         """What is made of the body."""
         body = await body_of(request, self.service.limits)
-        call = await self.service.aside(lambda: read(parsed(body, self.service.limits)), len(body))
+        if (ticket := request.scope.get("pcarann.ticket")) is not None:
+            ticket.take_parsed(len(body))
+        call = await self.service.aside(lambda: read(parsed(body, self.service.limits.json)), len(body))
         request.scope["pcarann.counted"] = (route, call.entry.name)
         return call
 
     async def _answer(self, request: Request, read: Read) -> Response:
         call, ticket = await self._call(request, read), request.scope.get("pcarann.ticket")
         names = [one.name + call.suffix for one in call.wanted]
-        answer = await self.service.ask(call.entry, call.arrays, names, call.parameters, ticket)
+        answer = await self.service.ask(call.entry, call.arrays, names, call.parameters, ticket, lambda name: True)
 
-        def written() -> bytes:
-            lists = [_sent(one, answer.arrays[name]) for one, name in zip(call.wanted, names, strict=True)]
-            return json.dumps({"output": lists[0] if call.alone else lists}).encode()
+        def written() -> list[bytes]:
+            found = [b'{"output":' if call.alone else b'{"output":[']
+            for n, (vector, name) in enumerate(zip(call.wanted, names, strict=True)):
+                found += [b"," * bool(n), *listed(_sent(vector, answer, name))]
+            return [*found, b"}" if call.alone else b"]}"]
 
         size = sum(one.nbytes for one in answer.arrays.values())
-        return Pieces([await self.service.aside(written, size)], self.service.limits, {}, "application/json")
+        return Pieces(await self.service.aside(written, size), self.service.limits, {}, "application/json")
 
     def _asked(self, asked: Mapping[str, Any]) -> _Call:
         """The model, and what `config` asks for."""
-        entry, config = self.service.shelf.entry(str(asked.get("name"))), asked.get("config") or {}
+        entry, config = self.service.shelf.entry(str(asked.get("name"))), asked.get("config")
+        config = {} if config is None else config
         if not isinstance(config, dict):
             raise Refused(400, f"config must be an object, found {type(config).__name__}.")
         if unknown := [name for name in config if name not in _CONFIG]:
             raise Refused(400, f"config has no entry {unknown[0][:100]}: {', '.join(_CONFIG)}.")
         output = config.get("output", "mean")
-        if output not in _SUFFIXES:
+        if not isinstance(output, str) or output not in _SUFFIXES:
             raise Refused(400, f"output must be one of {', '.join(_SUFFIXES)}, found {str(output)[:100]}.")
         if output in ("mean", "std") and any(name in config for name in _OF_INTERVALS):
             raise Refused(400, f"{' and '.join(_OF_INTERVALS)} belong to lower and upper, but the output is {output}.")
         parameters = {name: value for name, value in config.items() if name != "output"}
-        return _Call(entry, _vectors_of(entry, config.get("steps")), parameters, _SUFFIXES[output])
+        steps = self.service.catalogue(entry, config.get("steps")).signature.steps
+        return _Call(entry, VectorMap.of(entry.model, steps), parameters, _SUFFIXES[output])
 
     def _evaluated(self, asked: Mapping[str, Any]) -> _Call:
         """The same with all inputs."""
@@ -206,15 +213,6 @@ UMBRIDGE = Addition(
 """What `application` takes to speak it"""
 
 
-def _vectors_of(entry: Entry, steps: Any) -> VectorMap:
-    if steps is not None and type(steps) is not int:
-        raise Refused(400, "steps must be a whole number.")
-    try:
-        return VectorMap.of(entry.model, steps)
-    except ValueError as error:
-        raise Refused(400, str(error)) from None
-
-
 def _chosen(asked: Mapping[str, Any], key: str, vectors: tuple[Vector, ...]) -> Vector:
     index = asked.get(key)
     if type(index) is not int or not 0 <= index < len(vectors):
@@ -236,9 +234,9 @@ def _numbers(given: Any, size: int, what: str) -> Values:
         raise Refused(400, f"{what} has a number that is too large.") from None
 
 
-def _sent(vector: Vector, field: Values) -> list[float]:
-    values = vector.values(field)
+def _sent(vector: Vector, answer: Answer, name: str) -> Values:
+    values = vector.values(answer.arrays[name])
     if not np.isfinite(values).all():
-        raise Refused(500, f"{vector.name} came out with NaN or infinity.")
-    found: list[float] = values.tolist()
-    return found
+        few = next((one for one in answer.said if "calibration samples are too few" in one), None)
+        raise Refused(500, f"{vector.name} came out with NaN or infinity.") if few is None else Refused(400, few)
+    return values
