@@ -10,6 +10,7 @@ Tangents and cotangents are sent as further inputs; those that are missing are 0
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,19 +20,17 @@ from typing import Any, get_args
 import numpy as np
 
 from pcarann.backend.arrays import to_host
-from pcarann.export.signature import Signature, Tensor
+from pcarann.export.signature import NOVELTY, OF_OUTPUTS, Signature, Tensor
 from pcarann.fitted import Fitted
 from pcarann.serving.heard import hearing, sighted
 from pcarann.serving.limits import Refused
-from pcarann.uncertainty.conformal import Method, check_level
+from pcarann.uncertainty.conformal import ALPHA, Method, check_level
 
-__all__ = ["ALPHA", "Answer", "Catalogue", "Question", "answered"]
+__all__ = ["Answer", "Catalogue", "Question", "answered"]
 
 Values = np.ndarray[Any, np.dtype[Any]]
 
-ALPHA = 0.05
-"""Intervals are of level 1 − α; another α can be asked for"""
-_OF_FIELDS = ("", ".std", ".lower", ".upper", ".jvp")
+_OF_FIELDS = tuple(end for end in OF_OUTPUTS if end != ".cotangent")  # which is sent
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +92,7 @@ class Catalogue:
         suffixes = [one for one in _OF_FIELDS if self.calibrated or one not in (".lower", ".upper")]
         kinds = {one.name + suffix: (suffix, one.name) for suffix in suffixes for one in self.signature.outputs}
         kinds |= {f"{one.name}.vjp": (".vjp", one.name) for one in self.movable}
-        return kinds | ({"novelty": ("novelty", "")} if self.novelty and "novelty" not in kinds else {})
+        return kinds | ({NOVELTY: (NOVELTY, "")} if self.novelty else {})
 
     @cached_property
     def movable(self) -> tuple[Tensor, ...]:
@@ -109,14 +108,14 @@ class Catalogue:
     def shape(self, name: str) -> tuple[int, ...]:
         """Of one sample of an output."""
         kind, tensor = self.kinds[name]
-        if kind == "novelty":
+        if kind == NOVELTY:
             return (self.signature.steps,) if self.signature.steps else ()
         side = self.signature.inputs if kind == ".vjp" else self.signature.outputs
         return next(one.shape for one in side if one.name == tensor)
 
     def size(self, names: Iterable[str]) -> int:
         """Values of these outputs for one sample."""
-        return sum(int(np.prod(self.shape(name), dtype=np.int64)) for name in names)
+        return sum(math.prod(self.shape(name)) for name in names)
 
     def question(self, arrays: Mapping[str, Values], wanted: Sequence[str], parameters: Mapping[str, Any]) -> Question:
         """A question that was checked, or a refusal."""
@@ -139,7 +138,7 @@ class Catalogue:
     def _why_not(self, name: str) -> str:
         if name.endswith((".lower", ".upper")) and not self.calibrated:
             return ", since the model is not calibrated"
-        return ", since the model cannot compare inputs with its training data" * (name == "novelty")
+        return ", since the model cannot compare inputs with its training data" * (name == NOVELTY)
 
     def _check_arrays(self, arrays: Mapping[str, Values], kinds: set[str]) -> None:
         inputs = {name: one for name, one in arrays.items() if name not in self.further}
@@ -173,9 +172,9 @@ def answered(catalogue: Catalogue, questions: Sequence[Question]) -> list[Answer
     with hearing() as heard:
         found = _fields(catalogue, first, X, how) | _derivatives(catalogue, first, arrays, X, how)
         seen = sighted(model, X)
-        if any(catalogue.kinds[name][0] == "novelty" for name in first.wanted):
+        if any(catalogue.kinds[name][0] == NOVELTY for name in first.wanted):
             p = model.novelty(X, **how).p_value if seen is None or seen.p is None else seen.p
-            found["novelty"] = to_host(p)
+            found[NOVELTY] = to_host(p)
     ends = np.cumsum([0, *(one.samples for one in questions)])
     parts = [slice(int(a), int(b)) for a, b in pairwise(ends)]
     whole = None if seen is None else seen.said(slice(0, int(ends[-1])))
