@@ -15,8 +15,8 @@ __all__ = ["SINGLE", "in_single"]
 
 SINGLE = 1
 """The number that ONNX has for float32"""
-_DECISIONS = frozenset({"Equal", "Greater", "Less", "Not", "Shape"})
-_MOVES = frozenset({"Concat", "Expand", "Gather", "Identity", "Reshape", "Slice", "Transpose", "Unsqueeze"})
+_DECISIONS = frozenset({"Greater", "Less"})
+_MOVES = frozenset({"Concat", "Gather", "Identity", "Reshape", "Transpose", "Unsqueeze"})
 
 
 def in_single(graph: Graph) -> Graph:
