@@ -1,5 +1,5 @@
 // Predictions of a surrogate in C++17 with no library at all: one header, which reads the file that
-// `pcarann export model -o model.onnx` writes and evaluates it in double precision.
+// `pcarann export model.pcarann -o model.onnx` writes and evaluates it in double precision.
 //
 //     pcarann::Model model("model.onnx");
 //     auto found = model({{"inputs", {{1, 3}, {0.1, 0.2, 0.3}}}}, {"outputs"});      // a sample of three numbers

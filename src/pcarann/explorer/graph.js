@@ -172,10 +172,10 @@ function sweep(shape, strides, kernel) {
 
 // Every number by itself: kernel(out, a) for one operand, kernel(n, out, o, a, i, di, b, j, dj) for two.
 
-const unary = (kernel, kind) => ([a], _, pool) => {
+const unary = (kernel) => ([a], _, pool) => {
   const data = pool.take(a.data.length);
   kernel(data, a.data);
-  return { kind: kind ?? a.kind, shape: a.shape, data };
+  return { kind: a.kind, shape: a.shape, data };
 };
 
 const binary = (kernel, kind) => (operands, _, pool) => {
