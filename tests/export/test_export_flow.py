@@ -28,12 +28,12 @@ STEPS = {
 
 def rolling(step, together=1, flow=FLOW, controls=None):
     model = Marching(STEPS[step], step=together, choose=False)
-    return model.fit(flow[:30, :2], flow[:30, 2:], None if controls is None else controls[:30])
+    return model.fit(flow[:20, :2], flow[:20, 2:], None if controls is None else controls[:20])
 
 
 @pytest.fixture(scope="module", params=STEPS)
 def model(request):
-    return rolling(request.param, 2).calibrate(FLOW[10:, :2], FLOW[10:, 2:])
+    return rolling(request.param, 2).calibrate(FLOW[20:, :2], FLOW[20:, 2:])
 
 
 def test_a_window_with_intervals(model):
