@@ -1,7 +1,7 @@
 """A surrogate without `pcarann`: an ONNX file is evaluated with onnxruntime and NumPy alone.
 
-`pcarann export model -o model.onnx` wrote the file. Its metadata tell what goes in and what comes out; the first axis
-of all tensors counts samples.
+`pcarann export model.pcarann -o model.onnx` wrote the file. Its metadata tell what goes in and what comes out; the
+first axis of all tensors counts samples.
 
     python examples/onnx_client.py MODEL.onnx INPUTS.npz [FOLDER]       with FOLDER writes onnx_client.png there
 
@@ -42,6 +42,8 @@ def main(model: Path, inputs: Path, folder: Path | None = None) -> Arrays:
     about = surrogate.about
     print(f"{about['kind']} by pcarann {about['version']}, {about['precision']}, level {about['level']}")
     with np.load(inputs) as arrays:
+        if missing := [one["name"] for one in about["inputs"] if one["name"] not in arrays]:
+            sys.exit(f"{inputs} has no array {', '.join(missing)}: {', '.join(arrays)}.")
         found = surrogate(dict(arrays))
     for output in about["outputs"]:
         name, unit = output["name"], output.get("attrs", {}).get("units", "")

@@ -107,10 +107,13 @@ def test_a_client_without_pcarann_predicts_with_error_bars(tmp_path, capsys):
     np.savez(tmp_path / "inputs.npz", a=X[:2])
     client = example("onnx_client")
     found = client.main(tmp_path / "model.onnx", tmp_path / "inputs.npz", tmp_path)
-    band = model.predict_interval({"a": X[:2]}, 0.1)
+    band = model.predict_interval({"a": X[:2]})
     assert np.allclose(client.half_width(found, "u"), (band.upper["u"] - band.lower["u"]) / 2, rtol=1e-9)
     assert np.allclose(found["u"], band.mean["u"], rtol=1e-9)
     assert "±" in capsys.readouterr().out
     text = Path(client.__file__).read_text(encoding="utf-8")
     assert not any(f"{word} pcarann" in text for word in ("import", "from"))
     assert drawn(tmp_path / "onnx_client.png")
+    np.savez(tmp_path / "inputs.npz", b=X[:2])
+    with pytest.raises(SystemExit, match=r"inputs\.npz has no array a: b\."):
+        client.main(tmp_path / "model.onnx", tmp_path / "inputs.npz")

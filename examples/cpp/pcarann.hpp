@@ -1,5 +1,5 @@
 // Predictions of a surrogate in C++17 with no library at all: one header, which reads the file that
-// `pcarann export model -o model.onnx` writes and evaluates it in double precision.
+// `pcarann export model.pcarann -o model.onnx` writes and evaluates it in double precision.
 //
 //     pcarann::Model model("model.onnx");
 //     auto found = model({{"inputs", {{1, 3}, {0.1, 0.2, 0.3}}}}, {"outputs"});      // a sample of three numbers
@@ -261,30 +261,31 @@ inline Tensor divided(const Inputs& in, const Node&) {
   return combined(*in.at(0), *in.at(1), [](double a, double b) { return a / b; });
 }
 
-// Values gathered from one array, at places that lie on a grid in these steps from a first one.
-inline Tensor picked(const Tensor& from, const Shape& grid, const Shape& steps, std::int64_t first = 0) {
+// Values gathered from one array, at places that lie on a grid in these steps.
+inline Tensor picked(const Tensor& from, const Shape& grid, const Shape& steps) {
   Tensor found{grid, {}, from.whole};
   found.values.reserve(static_cast<std::size_t>(count(grid)));
-  walk<1>(grid, {steps}, [&](const auto& at) { found.values.push_back(from.values[first + at[0]]); });
+  walk<1>(grid, {steps}, [&](const auto& at) { found.values.push_back(from.values[at[0]]); });
   return found;
 }
 
 inline Shape wholes(const Tensor& tensor) { return Shape(tensor.values.begin(), tensor.values.end()); }
 
 inline Tensor product(const Inputs& in, const Node&) {
-  Tensor a = *in.at(0), b = *in.at(1);
-  const bool row = a.shape.size() == 1, column = b.shape.size() == 1;
-  if (row) a.shape.insert(a.shape.begin(), 1);
-  if (column) b.shape.push_back(1);
-  const std::int64_t m = a.shape.end()[-2], k = a.shape.back(), n = b.shape.back();
-  if (b.shape.end()[-2] != k) fail("matrices " + shown(a.shape) + " and " + shown(b.shape) + " do not go together.");
-  const Shape outer_a(a.shape.begin(), a.shape.end() - 2), outer_b(b.shape.begin(), b.shape.end() - 2);
+  Shape a = in.at(0)->shape, b = in.at(1)->shape;
+  const bool row = a.size() == 1, column = b.size() == 1;
+  if (row) a.insert(a.begin(), 1);
+  if (column) b.push_back(1);
+  if (a.size() < 2 || b.size() < 2 || b.end()[-2] != a.back())
+    fail("matrices " + shown(in[0]->shape) + " and " + shown(in[1]->shape) + " do not go together.");
+  const std::int64_t m = a.end()[-2], k = a.back(), n = b.back();
+  const Shape outer_a(a.begin(), a.end() - 2), outer_b(b.begin(), b.end() - 2);
   Tensor found{common(outer_a, outer_b), {}, false};
   const std::array<Shape, 2> steps{strides_on(found.shape, outer_a), strides_on(found.shape, outer_b)};
   found.values.assign(static_cast<std::size_t>(count(found.shape) * m * n), 0.0);
   double* out = found.values.data();
   walk(found.shape, steps, [&](const auto& at) {
-    const double *left = a.values.data() + at[0] * m * k, *right = b.values.data() + at[1] * k * n;
+    const double *left = in[0]->values.data() + at[0] * m * k, *right = in[1]->values.data() + at[1] * k * n;
     for (std::int64_t i = 0; i < m; ++i, out += n)
       for (std::int64_t l = 0; l < k; ++l)
         for (std::int64_t j = 0; j < n; ++j) out[j] += left[i * k + l] * right[l * n + j];
@@ -351,30 +352,6 @@ inline Tensor joined(const Inputs& in, const Node& node) {
   return found;
 }
 
-inline Tensor sliced(const Inputs& in, const Node&) {
-  const Tensor& x = *in.at(0);
-  const Shape starts = wholes(*in.at(1)), ends = wholes(*in.at(2));
-  Shape axes(starts.size()), every(starts.size(), 1), grid = x.shape, steps = strides(x.shape);
-  std::iota(axes.begin(), axes.end(), 0);
-  if (in.size() > 3) axes = wholes(*in[3]);
-  if (in.size() > 4) every = wholes(*in[4]);
-  std::int64_t first = 0;
-  for (std::size_t k = 0; k < starts.size(); ++k) {
-    const std::size_t axis = axis_of(axes[k], x.shape.size());
-    const std::int64_t length = x.shape[axis], step = every[k], low = step < 0 ? -1 : 0;
-    if (step == 0) fail("Slice with a step of 0.");
-    const auto inside = [&](std::int64_t at, std::int64_t least, std::int64_t most) {
-      return std::clamp(at < 0 ? at + length : at, least, most);
-    };
-    const std::int64_t start = inside(starts[k], 0, step < 0 ? length - 1 : length);
-    const std::int64_t end = inside(ends[k], low, step < 0 ? length - 1 : length);
-    grid[axis] = std::max<std::int64_t>(0, (end - start + step + (step < 0 ? 1 : -1)) / step);
-    first += start * steps[axis];
-    steps[axis] *= step;
-  }
-  return picked(x, grid, steps, first);
-}
-
 inline Tensor reshaped(const Inputs& in, const Node&) {
   Tensor found{wholes(*in.at(1)), in[0]->values, in[0]->whole};
   for (std::size_t k = 0; k < found.shape.size(); ++k)
@@ -404,11 +381,6 @@ inline Tensor unsqueezed(const Inputs& in, const Node&) {
   return found;
 }
 
-inline Tensor expanded(const Inputs& in, const Node&) {
-  const Shape grid = common(in.at(0)->shape, wholes(*in.at(1)));
-  return picked(*in[0], grid, strides_on(grid, in[0]->shape));
-}
-
 inline Tensor chosen(const Inputs& in, const Node&) {
   const Tensor &a = *in.at(1), &b = *in.at(2);
   Tensor found{common(in[0]->shape, common(a.shape, b.shape)), {}, a.whole};
@@ -427,11 +399,6 @@ inline Tensor cast(const Inputs& in, const Node& node) {
   return found;
 }
 
-inline Tensor shape_of(const Inputs& in, const Node&) {
-  const Shape& shape = in.at(0)->shape;
-  return {{std::int64_t(shape.size())}, std::vector<double>(shape.begin(), shape.end()), true};
-}
-
 inline const std::unordered_map<std::string, Operator>& operators() {
   using D = double;
   static const std::unordered_map<std::string, Operator> known{
@@ -441,12 +408,10 @@ inline const std::unordered_map<std::string, Operator>& operators() {
       {"Identity", each([](D x) { return x; })},
       {"Log", each([](D x) { return std::log(x); })},
       {"Neg", each([](D x) { return -x; })},
-      {"Not", each([](D x) { return D(x == 0); })},
       {"Sin", each([](D x) { return std::sin(x); })},
       {"Sqrt", each([](D x) { return std::sqrt(x); })},
       {"Tanh", each([](D x) { return std::tanh(x); })},
       {"Add", pairs([](D a, D b) { return a + b; })},
-      {"Equal", pairs([](D a, D b) { return D(a == b); })},
       {"Greater", pairs([](D a, D b) { return D(a > b); })},
       {"Less", pairs([](D a, D b) { return D(a < b); })},
       {"Max", pairs([](D a, D b) { return std::isnan(a) || a > b ? a : b; })},
@@ -461,12 +426,9 @@ inline const std::unordered_map<std::string, Operator>& operators() {
       {"Cast", cast},
       {"Concat", joined},
       {"Div", divided},
-      {"Expand", expanded},
       {"Gather", gathered},
       {"MatMul", product},
       {"Reshape", reshaped},
-      {"Shape", shape_of},
-      {"Slice", sliced},
       {"Transpose", transposed},
       {"Unsqueeze", unsqueezed},
       {"Where", chosen},

@@ -34,7 +34,7 @@ from pcarann.scale.kinds import is_lazy, refuse_lazy
 from pcarann.scale.predictions import lazy_band, lazy_prediction, lazy_score
 from pcarann.storage.container import write
 from pcarann.uncertainty.bands import Band, Block, Spread, band, gathered
-from pcarann.uncertainty.conformal import Calibration, Method, PartsCalibration, check_level
+from pcarann.uncertainty.conformal import ALPHA, Calibration, Method, PartsCalibration, check_level
 from pcarann.uncertainty.fingerprints import Recognised, too_narrow
 from pcarann.uncertainty.monitor import History
 from pcarann.uncertainty.watching import Looked, Watched, judged
@@ -149,7 +149,7 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
         calibration = PartsCalibration.of_parts(*pair, sizes) if len(sizes) > 1 else Calibration.of(*pair)
         return calibration, found.errors, too_narrow(self._recognised(plain, truth, fitted), "calibration samples")
 
-    def predict_interval(self, X: Any, alpha: float = 0.05, method: Method = "sample") -> Any:
+    def predict_interval(self, X: Any, alpha: float = ALPHA, method: Method = "sample") -> Any:
         """Predict fields with intervals of level 1 − alpha.
 
         What each method guarantees stands in `pcarann.uncertainty.conformal`.

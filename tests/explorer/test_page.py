@@ -62,7 +62,7 @@ def test_a_slider_moves_the_field_to_what_predict_says(opened):
     X = np.array(page.evaluate(TENSORS, "inputs")["inputs"]).reshape(1, 12, 9)
     place = float(page.get_by_label("mode 2, as a number").input_value())
     np.testing.assert_allclose(X, pcarann.explorer.inputs_at(model, {"inputs": {"mode 2": place}}), atol=1e-12)
-    band = model.predict_interval(X, alpha=0.1)
+    band = model.predict_interval(X)
     assert abs(found["outputs"] - before).max() > 0.01
     for name, field in (("outputs", band.mean), ("outputs.lower", band.lower), ("outputs.upper", band.upper)):
         np.testing.assert_allclose(found[name], field.ravel(), atol=1e-9)

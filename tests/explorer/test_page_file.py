@@ -46,11 +46,11 @@ def last(page):
     return [{name: np.array(list(map(float, data))).reshape(shape) for name, shape, data in one} for one in found]
 
 
-def assert_predicted(model, inputs, outputs, alpha):
+def assert_predicted(model, inputs, outputs):
     signature = Signature.of(model)
     opened_inputs, _ = signature.opened(inputs)
     with warnings.catch_warnings(action="ignore"):
-        band = model.predict_interval(opened_inputs, alpha)
+        band = model.predict_interval(opened_inputs)
         wanted = signature.by_name(band.mean) | signature.by_name(band.lower, ".lower")
         wanted |= signature.by_name(band.upper, ".upper") | {"novelty": model.novelty(opened_inputs).p_value}
     assert set(outputs) == set(wanted)
@@ -80,16 +80,17 @@ def test_a_page_opened_from_disk_predicts_as_the_model_does(model, browser, tmp_
     path.write_text(page_file(model), encoding="utf-8")
     with opened(browser, path) as page:
         start = last(page)
-        assert_predicted(model, *start, 0.1)
+        assert_predicted(model, *start)
         moved(page)
         assert not np.array_equal(last(page)[0]["inputs"], start[0]["inputs"])
-        assert_predicted(model, *last(page), 0.1)
+        assert_predicted(model, *last(page))
 
 
 def test_names_do_not_break_out_of_a_page(browser, tmp_path):
     X, y = table(160)
     inputs = dict(zip(HOSTILE, (X[:, 0], X[:, 1], y, X[:, 2], X), strict=True))
     outputs = {f"{name}.": y * k for k, name in enumerate(HOSTILE, start=1)}
+    outputs |= {"u": 7 * y, "u.lower": 8 * y, "novelty": 9 * y}
     rows = lambda of, where: {name: one[where] for name, one in of.items()}  # noqa: E731
     model = PCARaNN(**SMALL).fit(rows(inputs, slice(100)), rows(outputs, slice(100)))
     model.calibrate(rows(inputs, slice(100, 160)), rows(outputs, slice(100, 160)))
@@ -100,7 +101,7 @@ def test_names_do_not_break_out_of_a_page(browser, tmp_path):
     assert "<img" not in text
     with opened(browser, path) as page:
         moved(page)
-        assert_predicted(model, *last(page), 0.1)
+        assert_predicted(model, *last(page))
         assert page.locator("script").count() == 3
         assert page.title().startswith("</title>")
 

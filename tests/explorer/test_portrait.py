@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from explored import MODELS, flow, grid, parts, stages, table
 
+from pcarann import PCARaNN
 from pcarann.explorer import inputs_at, portrait
-from pcarann.uncertainty.conformal import samples_needed
+from pcarann.uncertainty.conformal import ALPHA, samples_needed
 
 
 def values(document):
@@ -32,7 +33,15 @@ def test_a_portrait_is_plain_json_and_starts_where_inputs_at_does(name):
 def test_levels_are_those_that_the_calibration_can_give():
     assert portrait(grid())["alphas"] == [0.5, 0.2, 0.1, 0.05]
     assert samples_needed(0.01, 1, "sample") > 40 >= samples_needed(0.05, 1, "sample")
-    assert portrait(parts())["alphas"] == []
+    assert portrait(grid())["alpha"] == ALPHA
+    assert (portrait(parts())["alphas"], portrait(parts())["alpha"]) == ([], None)
+
+
+def test_few_calibration_samples_begin_with_the_level_that_they_reach():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 3)), rng.normal(size=(30, 9))
+    model = PCARaNN(n_components=2, widths=(6, 4), n_members=2).fit(X[:20], y[:20]).calibrate(X[20:], y[20:])
+    assert (portrait(model)["alphas"], portrait(model)["alpha"]) == ([0.5, 0.2, 0.1], 0.1)
 
 
 def test_axes_have_roles_names_and_coordinates():

@@ -5,6 +5,7 @@ from runtime import assert_same, evaluated, rounded
 
 from pcarann.export.onnx_file import onnx_bytes
 from pcarann.export.signature import Signature
+from pcarann.uncertainty.conformal import ALPHA
 
 SMALL = {"n_stages": 2, "n_features": 10, "n_members": 2}
 
@@ -19,7 +20,7 @@ def waves(*shape, count=36, closed=False, seed=0):
     return found
 
 
-def predicted(model, arrays, steps=None, alpha=0.1):
+def predicted(model, arrays, steps=None, alpha=ALPHA):
     """Outputs by name of a surrogate for inputs by name; with intervals where it is calibrated."""
     signature = Signature.of(model, steps)
     X, how = signature.opened(arrays)

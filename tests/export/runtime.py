@@ -6,6 +6,7 @@ import pytest
 from pcarann import PCARaNN
 from pcarann.export.onnx_file import graph_bytes, onnx_bytes
 from pcarann.export.signature import Signature
+from pcarann.uncertainty.conformal import ALPHA
 
 SMALL = {"n_components": 6, "widths": (24, 12), "n_members": 3, "scales": ("gain", 0.7, 0.7)}
 
@@ -63,7 +64,7 @@ def by_file(model, X, single=False, **options):
     return evaluated(file, arrays)
 
 
-def by_model(model, X, alpha=0.1, method="sample"):
+def by_model(model, X, alpha=ALPHA, method="sample"):
     """The same outputs as the model itself gives them."""
     found, signature = {}, Signature.of(model)
     band = model.predict_interval(X, alpha, method)
@@ -95,5 +96,5 @@ def assert_same(found, wanted, tolerance):
             assert (np.isfinite(found[name][i]) == there).all(), name
             size = max(np.linalg.norm(one[i][there]), np.linalg.norm(whole[i][there]))
             error = np.linalg.norm(found[name][i][there] - one[i][there])
-            allowed = 10 * tolerance if name.endswith((".lower", ".upper")) else tolerance
+            allowed = 20 * tolerance if name.endswith((".lower", ".upper")) else tolerance
             assert error <= allowed * size, f"{name}, sample {i}: {error / size:.1e}"

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from files_beside import assert_file_agrees, from_file
-from runtime import assert_same
+from files_beside import assert_file_agrees, from_file, predicted
+from runtime import assert_same, rounded
 from sklearn.exceptions import NotFittedError
 
 from pcarann import Marching, PCARaNN, Staged
@@ -28,12 +28,12 @@ STEPS = {
 
 def rolling(step, together=1, flow=FLOW, controls=None):
     model = Marching(STEPS[step], step=together, choose=False)
-    return model.fit(flow[:30, :2], flow[:30, 2:], None if controls is None else controls[:30])
+    return model.fit(flow[:20, :2], flow[:20, 2:], None if controls is None else controls[:20])
 
 
 @pytest.fixture(scope="module", params=STEPS)
 def model(request):
-    return rolling(request.param, 2).calibrate(FLOW[10:, :2], FLOW[10:, 2:])
+    return rolling(request.param, 2).calibrate(FLOW[20:, :2], FLOW[20:, 2:])
 
 
 def test_a_window_with_intervals(model):
@@ -49,6 +49,23 @@ def test_other_steps_than_those_of_the_fit(model):
     assert "outputs.lower" not in from_file(model, {"inputs": FLOW[30:, :2]}, steps=5)
     with pytest.raises(NotFittedError, match="calibrated for fewer steps"):
         graph_of(model, 0.1, steps=5)
+
+
+KINDS = {"a kernel": {"regressor": "kernel"}, "wide layers": {"widths": (100, 50), "ridge": 1e-6}}
+
+
+@pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
+def test_intervals_in_single_precision_are_as_wide_where_members_hardly_differ(options):
+    step = PCARaNN(n_components=5, n_members=2, **options)
+    model = Marching(step, step=1, choose=False).fit(FLOW[:20, :2], FLOW[:20, 2:])
+    model.calibrate(FLOW[20:, :2], FLOW[20:, 2:])
+    given = {"inputs": rounded(FLOW[20:, 1:2])}
+    found, wanted = from_file(model, given, single=True), predicted(model, given)
+    widths = [(one["outputs.upper"].astype(float) - one["outputs.lower"]) / 2 for one in (found, wanted)]
+    ends = 2 * np.finfo(np.float32).eps * np.abs(wanted["outputs"]).max()  # what single precision leaves of these
+    assert np.all(np.abs(widths[0] - widths[1]) <= 1e-5 * widths[1] + ends)
+    spread = wanted["outputs.std"]
+    assert np.all(np.abs(found["outputs.std"] - spread) <= 1e-5 * spread + 1e-12)
 
 
 @pytest.mark.parametrize("step", STEPS)

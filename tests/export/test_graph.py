@@ -1,6 +1,9 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from pcarann.export import graph
 from pcarann.export.graph import Sheet
 
 
@@ -19,6 +22,12 @@ def test_what_no_output_needs_is_left_out_and_constants_are_written_once():
 def test_operators_that_are_not_known_are_refused():
     with pytest.raises(ValueError, match="Einsum is no operator"):
         Sheet()("Einsum")
+
+
+def test_every_operator_is_written_by_some_graph():
+    sources = [path for path in Path(graph.__file__).parent.glob("*.py") if path.stem != "precision"]
+    text = "".join(path.read_text(encoding="utf-8") for path in sources)
+    assert not [name for name in graph.OPERATORS if text.count(f'"{name}"') < 2]  # once in the list of them
 
 
 def test_names_of_inputs_and_outputs_are_free():

@@ -1,6 +1,7 @@
 """Which outputs a graph has, and what is refused."""
 
 from copy import copy
+from inspect import signature
 from types import SimpleNamespace
 
 import pytest
@@ -73,9 +74,14 @@ def test_levels_that_cannot_be_are_refused(model):
         graph_of(model, method="all")
 
 
-def test_an_output_of_that_name_keeps_it(data):
+def test_an_output_of_that_name_gives_way_to_the_p_value(data):
     model = PCARaNN(**SMALL).fit(data[0], {"novelty": data[1]})
-    assert [one.name for one in graph_of(model).outputs] == ["novelty", "novelty.std", "novelty.p_value"]
+    names = [one.name for one in graph_of(model).outputs]
+    assert names == ["novelty.output", "novelty.output.std", "novelty"]
+
+
+def test_the_level_is_that_of_predict_interval_unless_told(model):
+    assert level_of(model) == signature(model.predict_interval).parameters["alpha"].default
 
 
 def test_an_unfitted_model_and_one_of_another_kind_are_refused(model):

@@ -7,11 +7,12 @@ from copy import copy
 import numpy as np
 import onnx
 import pytest
-from runtime import SMALL, assert_same, by_file, by_model, calibrated, pairs
+from runtime import SMALL, assert_same, by_file, by_model, calibrated, evaluated, pairs, rounded
 
 from meshes import triangles
 from pcarann import Fields, PCARaNN, __version__
 from pcarann.export import onnx_file, to_onnx
+from pcarann.export.signature import Signature
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +100,21 @@ def test_numbers_that_single_precision_cannot_hold_are_refused(data):
         model = PCARaNN(**SMALL).fit(X, y * size)
         with pytest.raises(ValueError, match="not fit into single precision"):
             onnx_file.onnx_bytes(model, single=True)
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_a_file_of_names_that_others_could_have_is_sound_and_tells_them_apart(data, single):
+    X, y = data
+    given = {"p": X, "p.double": X[:, :2], "novelty": X[:, 2:5], "u.std": X[:, 5:9], "u": X[:, 9:12]}
+    model = PCARaNN(**SMALL).fit(given, {"u": y, "u.std": y[:, :3], "v0": y[:, 3:]})
+    file = onnx_file.onnx_bytes(model, single=single)
+    onnx.checker.check_model(onnx.load_from_string(file), full_check=True)
+    asked = rounded({name: one[:3] for name, one in given.items()})
+    wanted, signature = model.predict(asked), Signature.of(model)
+    kind = np.float32 if single else np.float64
+    found = evaluated(file, {one.name: asked[one.part].astype(kind) for one in signature.inputs})
+    for one in signature.outputs:
+        assert found[one.name] == pytest.approx(wanted[one.part], abs=1e-5)
 
 
 def test_a_missing_package_is_said_in_one_sentence(model, monkeypatch):

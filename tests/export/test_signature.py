@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from pcarann import Marching, PCARaNN
-from pcarann.export.signature import Signature
+from pcarann.export.signature import NOVELTY, OF_INPUTS, OF_OUTPUTS, Signature, Tensor
 
 
 @pytest.fixture
@@ -33,6 +33,36 @@ def test_parts_keep_their_names_and_an_input_gives_way_to_an_output(rng):
     assert (set(opened), how) == ({"k", "u"}, {})
     predicted = model.predict(opened)
     assert {name: part.shape for name, part in found.by_name(predicted).items()} == {"u": (12, 5), "v": (12, 4)}
+
+
+TAKEN = {
+    "of an output": (["p"], ["u", "u.std"], ["p"], ["u", "u.std.output"]),
+    "of a later output": (["p"], ["u.std", "u"], ["p"], ["u.std", "u.output"]),
+    "an input of an output": (["p", "u.std", "u.jvp"], ["u"], ["p", "u.std.input", "u.jvp.input"], ["u"]),
+    "of an input": (["p", "p.tangent"], ["u"], ["p", "p.tangent.input"], ["u"]),
+    "of the model": (["novelty"], ["u"], ["novelty.input"], ["u"]),
+    "a name that another would get": (["u", "u.input"], ["u"], ["u.input.input", "u.input"], ["u"]),
+    "twice": (["u.input.input", "u", "u.input"], ["u"], ["u.input.input", "u.input.input.input", "u.input"], ["u"]),
+}
+
+
+@pytest.mark.parametrize(("inputs", "outputs", "inputs_then", "outputs_then"), TAKEN.values(), ids=TAKEN)
+def test_no_name_is_there_twice(rng, inputs, outputs, inputs_then, outputs_then):
+    X, y = ({name: rng.normal(size=(12, 3)) for name in names} for names in (inputs, outputs))
+    found = Signature.of(small(X, y))
+    assert [one.name for one in found.inputs] == inputs_then
+    assert [one.name for one in found.outputs] == outputs_then
+    sides = ((found.inputs, OF_INPUTS), (found.outputs, OF_OUTPUTS))
+    names = [NOVELTY, *(one.name + end for tensors, ends in sides for one in tensors for end in ends)]
+    assert len(set(names)) == len(names)
+    assert found.opened({one.name: X[one.part] for one in found.inputs})[0] == X
+    assert {one.name: one.known.get("part", one.name) for one in found.inputs} == dict(
+        zip(inputs_then, inputs, strict=True)
+    )
+
+
+def test_a_size_is_counted_without_end():
+    assert Tensor("u", (2**40, 2**40)).size == 2**80
 
 
 def test_other_inputs_are_refused_by_name(rng):

@@ -55,6 +55,24 @@ def test_parts_have_names_and_a_tangent_that_is_missing_is_none():
         catalogue.question(sent, ["u.lower"], {})
 
 
+def test_outputs_of_names_that_others_could_have_are_told_apart():
+    rng = np.random.default_rng(0)
+    X = {"p": rng.normal(size=(20, 6)), "p.tangent": rng.normal(size=(20, 2)), "u": rng.normal(size=20)}
+    X["u.input"] = rng.normal(size=(20, 3))
+    y = {"u": rng.normal(size=(20, 5)), "u.std": rng.normal(size=(20, 4)), "novelty": rng.normal(size=20)}
+    model = PCARaNN(n_components=2, widths=(6, 4), n_members=2, scales="energy").fit(X, y)
+    catalogue = Catalogue.of(model)
+    sent = {one.name: X[one.part] for one in catalogue.signature.inputs}
+    found, (mean, std) = ask(catalogue, sent), model.predict(X, return_std=True)
+    assert list(found) == ["u", "u.std.output", "novelty.output"]
+    for name, part in zip(found, y, strict=True):
+        assert np.array_equal(found[name], mean[part])
+    assert np.array_equal(ask(catalogue, sent, "u.std")["u.std"], std["u"])
+    assert np.array_equal(ask(catalogue, sent, "novelty")["novelty"], model.novelty(X).p_value)
+    moved = ask(catalogue, sent | {"p.tangent": X["p"]}, "u.jvp")["u.jvp"]
+    assert np.array_equal(moved, model.jvp(X, {**{name: 0 * one for name, one in X.items()}, "p": X["p"]})["u"])
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_flow_takes_steps_and_controls(flow):
     model, waves = flow

@@ -1,7 +1,7 @@
 import numpy as np
 
 from pcarann import PCARaNN
-from pcarann.serving.vectors import VectorMap
+from pcarann.serving.vectors import Vector, VectorMap
 
 
 def test_fields_are_vectors_in_c_order_without_the_points_that_have_no_value():
@@ -18,3 +18,7 @@ def test_fields_are_vectors_in_c_order_without_the_points_that_have_no_value():
     assert np.array_equal(output.field(np.arange(1.0, 6.0)), [[[1, 2], [0, 3], [4, 5]]])
     assert np.array_equal(found.inputs[0].field(X["k"][0].reshape(-1)), X["k"][:1])
     assert found.inputs[1].field(np.array([2.0])).shape == (1,)
+
+
+def test_a_size_is_counted_without_end():
+    assert Vector("u", (2**40, 2**40)).size == 2**80

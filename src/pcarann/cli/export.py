@@ -21,7 +21,7 @@ __all__ = ["export"]
     required=True, about="ONNX file to write. An existing file is replaced only if it is one that export wrote."
 )
 @click.option("--single", is_flag=True, help="float32 in and out.  [default: float64]")
-@click.option("--alpha", type=float, default=None, help="Intervals of level 1 − alpha.  [default: 0.1 if calibrated]")
+@click.option("--alpha", type=float, default=None, help="Intervals of level 1 − alpha.  [default: 0.05 if calibrated]")
 @method_option
 @click.option("--steps", type=click.IntRange(min=1), default=None, help="Of a flow.  [default: those of its fit]")
 @click.option("--mean-only", is_flag=True, help="Leave out spread, intervals and novelty: a call costs less.")

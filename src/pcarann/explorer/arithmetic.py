@@ -42,16 +42,6 @@ def _reshaped(a: Values, shape: Values, allowzero: int = 0) -> Values:
     return a.reshape(kept)
 
 
-def _sliced(a: Values, starts: Values, ends: Values, axes: Any = None, steps: Any = None) -> Values:
-    axes = range(len(starts)) if axes is None else axes
-    steps = [1] * len(starts) if steps is None else steps
-    cut = [slice(None)] * a.ndim
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        before = int(step) < 0 and int(end) < -a.shape[axis]  # the first of all, which has no index after it
-        cut[int(axis)] = slice(int(start), None if before else int(end), int(step))
-    return a[tuple(cut)]
-
-
 _OPERATORS: dict[str, Callable[..., Any]] = {
     "Abs": np.abs,
     "Add": np.add,
@@ -59,9 +49,7 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "Concat": lambda *parts, axis: np.concatenate(parts, axis=axis),
     "Cos": np.cos,
     "Div": _divided,
-    "Equal": np.equal,
     "Exp": np.exp,
-    "Expand": lambda a, shape: np.broadcast_to(a, np.broadcast_shapes(a.shape, tuple(map(int, shape)))),
     "Gather": lambda a, indices, axis=0: np.take(a, indices, axis=axis),
     "Greater": np.greater,
     "Identity": lambda a: a,
@@ -72,16 +60,13 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "Min": lambda *parts: reduce(np.minimum, parts),
     "Mul": np.multiply,
     "Neg": np.negative,
-    "Not": np.logical_not,
     "Pow": np.power,
     "ReduceMax": _reduction(np.max),
     "ReduceMean": _reduction(np.mean),
     "ReduceMin": _reduction(np.min),
     "ReduceSum": _reduction(np.sum),
     "Reshape": _reshaped,
-    "Shape": lambda a, start=0, end=None: np.asarray(a.shape[start:end], dtype=np.int64),
     "Sin": np.sin,
-    "Slice": _sliced,
     "Sqrt": np.sqrt,
     "Sub": np.subtract,
     "Tanh": np.tanh,

@@ -14,7 +14,7 @@ const part = (id) => document.getElementById(id);
 export class Figure {
   constructor(portrait, meshes, changed) {
     Object.assign(this, { portrait, changed, output: 0, show: "mean", compare: "now", held: false });
-    this.alpha = portrait.alphas.includes(0.1) ? 0.1 : portrait.alphas[0];
+    this.alpha = portrait.alpha;
     this.views = portrait.outputs.map((tensor) => new View(part("canvas"), tensor, meshes));
     this.follow(part("plot"));
     this.choices();

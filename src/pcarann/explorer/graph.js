@@ -142,7 +142,7 @@ function stretched(own, shape) {
 }
 
 /** Call kernel(length, offsets, steps) for the longest runs through operands with these strides. */
-function sweep(shape, strides, kernel, offsets = strides.map(() => 0)) {
+function sweep(shape, strides, kernel) {
   if (product(shape) === 0) return;
   const axes = []; // lengths and steps, the innermost last
   shape.forEach((length, axis) => {
@@ -155,7 +155,7 @@ function sweep(shape, strides, kernel, offsets = strides.map(() => 0)) {
     } else axes.push({ length, steps, at: 0 });
   });
   const inner = axes.pop() ?? { length: 1, steps: strides.map(() => 0) };
-  const place = [...offsets];
+  const place = strides.map(() => 0);
   for (;;) {
     kernel(inner.length, place, inner.steps);
     let axis = axes.length - 1;
@@ -172,10 +172,10 @@ function sweep(shape, strides, kernel, offsets = strides.map(() => 0)) {
 
 // Every number by itself: kernel(out, a) for one operand, kernel(n, out, o, a, i, di, b, j, dj) for two.
 
-const unary = (kernel, kind) => ([a], _, pool) => {
+const unary = (kernel) => ([a], _, pool) => {
   const data = pool.take(a.data.length);
   kernel(data, a.data);
-  return { kind: kind ?? a.kind, shape: a.shape, data };
+  return { kind: a.kind, shape: a.shape, data };
 };
 
 const binary = (kernel, kind) => (operands, _, pool) => {
@@ -230,12 +230,12 @@ const reduction = (kernel, start, mean = false) => ([a, chosen], { keepdims = 1,
 
 // The same numbers elsewhere
 
-function copy(shape, strides, source, pool, offset = 0) {
+function copy(shape, strides, source, pool) {
   const data = pool.take(product(shape));
   const kernel = (n, [o, i], [, di]) => {
     for (let k = 0; k < n; k++, i += di) data[o + k] = source.data[i];
   };
-  sweep(shape, [stridesOf(shape), strides], kernel, [0, offset]);
+  sweep(shape, [stridesOf(shape), strides], kernel);
   return { kind: source.kind, shape, data };
 }
 
@@ -243,29 +243,6 @@ function transposed([a], { perm }, pool) {
   const order = perm ?? [...a.shape.keys()].reverse();
   const strides = stridesOf(a.shape);
   return copy(order.map((axis) => a.shape[axis]), order.map((axis) => strides[axis]), a, pool);
-}
-
-function expanded([a, wanted], _, pool) {
-  const shape = broadcast([a.shape, [...wanted.data]]);
-  return copy(shape, stretched(a.shape, shape), a, pool);
-}
-
-function sliced([a, starts, ends, axes, steps], _, pool) {
-  const rank = a.shape.length;
-  const shape = [...a.shape];
-  const strides = stridesOf(a.shape);
-  let offset = 0;
-  starts.data.forEach((from, i) => {
-    const axis = axisOf(axes ? axes.data[i] : i, rank);
-    const [length, step] = [a.shape[axis], steps ? steps.data[i] : 1];
-    const [low, high] = step > 0 ? [0, length] : [-1, length - 1];
-    const start = Math.min(Math.max(from < 0 ? from + length : from, Math.max(low, 0)), high);
-    const end = Math.min(Math.max(ends.data[i] < 0 ? ends.data[i] + length : ends.data[i], low), high);
-    shape[axis] = Math.max(0, Math.ceil((end - start) / step));
-    offset += start * strides[axis];
-    strides[axis] *= step;
-  });
-  return copy(shape, strides, a, pool, offset);
 }
 
 function concatenated(operands, { axis }, pool) {
@@ -313,11 +290,6 @@ function unsqueezed([a, axes], attributes) {
   let next = 0;
   const shape = Array.from({ length: rank }, (_, axis) => (places.has(axis) ? 1 : a.shape[next++]));
   return { kind: a.kind, shape, data: a.data };
-}
-
-function shapeOf([a], { start = 0, end }) {
-  const lengths = a.shape.slice(start, end);
-  return { kind: "int64", shape: [lengths.length], data: Float64Array.from(lengths) };
 }
 
 // Products of matrices
@@ -429,13 +401,9 @@ const OPERATORS = {
     for (let k = 0; k < a.length; k++) out[k] = Math.cos(a[k]);
   }),
   Div: divided,
-  Equal: binary((n, out, o, a, i, di, b, j, dj) => {
-    for (let k = 0; k < n; k++, i += di, j += dj) out[o + k] = a[i] === b[j] ? 1 : 0;
-  }, "bool"),
   Exp: unary((out, a) => {
     for (let k = 0; k < a.length; k++) out[k] = Math.exp(a[k]);
   }),
-  Expand: expanded,
   Gather: gathered,
   Greater: binary((n, out, o, a, i, di, b, j, dj) => {
     for (let k = 0; k < n; k++, i += di, j += dj) out[o + k] = a[i] > b[j] ? 1 : 0;
@@ -460,9 +428,6 @@ const OPERATORS = {
   Neg: unary((out, a) => {
     for (let k = 0; k < a.length; k++) out[k] = -a[k];
   }),
-  Not: unary((out, a) => {
-    for (let k = 0; k < a.length; k++) out[k] = a[k] ? 0 : 1;
-  }, "bool"),
   Pow: binary((n, out, o, a, i, di, b, j, dj) => {
     for (let k = 0; k < n; k++, i += di, j += dj) out[o + k] = b[j] === 2 ? a[i] * a[i] : a[i] ** b[j];
   }),
@@ -475,11 +440,9 @@ const OPERATORS = {
   }, Infinity),
   ReduceSum: reduction(summed, 0),
   Reshape: reshaped,
-  Shape: shapeOf,
   Sin: unary((out, a) => {
     for (let k = 0; k < a.length; k++) out[k] = Math.sin(a[k]);
   }),
-  Slice: sliced,
   Sqrt: unary((out, a) => {
     for (let k = 0; k < a.length; k++) out[k] = Math.sqrt(a[k]);
   }),

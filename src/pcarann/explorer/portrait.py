@@ -2,7 +2,7 @@
 
     {"format": 1, "name": "plate", "file": "plate.pcarann", "kind": "PCARaNN", "about": "500 samples, 20 members",
      "inputs": [INPUT, …], "outputs": [TENSOR, …], "meshes": [MESH, …],
-     "alphas": [0.5, 0.2, 0.1, 0.05, 0.01], "spread": true, "novelty": true}
+     "alphas": [0.5, 0.2, 0.1, 0.05, 0.01], "alpha": 0.05, "spread": true, "novelty": true}
 
     TENSOR   {"name", "part", "shape", "units", "kind", "axes": [AXIS, …], "columns", "mesh": 0 or null}
     AXIS     {"role", "name", "size", "coords": [number, …] or null}
@@ -17,10 +17,10 @@ beyond a range, its own or that of a slider, by more than `margin` times its wid
 `name` is that of a tensor (`pcarann.export.signature`), `part` the name that the model knows it by. `kind` is "number",
 "table" or "field". The role of an axis is "space", "time", "component" or "node"; a tensor with an axis of nodes names
 its mesh. An input is start + Σ (s − s̄) mode over its sliders; without modes, value i is what slider i says. `alphas`
-are levels for which a page may ask intervals, none where the model is not calibrated; `spread` and `novelty` say
-whether there are outputs `NAME.std` and `novelty`. Of a mesh, `points` are (nodes, dimensions), `seen` (nodes, 1 or 2)
-where nodes are on paper, `triangles` in the order in which they are painted, `nodes` those that are drawn as dots where
-there are no triangles, and `words` say what is seen.
+are levels for which a page may ask intervals, none where the model is not calibrated, and `alpha` the one that it shows
+first, null where there is none; `spread` and `novelty` say whether there are outputs `NAME.std` and `novelty`. Of a
+mesh, `points` are (nodes, dimensions), `seen` (nodes, 1 or 2) where nodes are on paper, `triangles` in the order in
+which they are painted, `nodes` those that are drawn as dots where there are no triangles, and `words` say what is seen.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from pcarann.explorer.places import axes_of, mesh_of, units_of
 from pcarann.explorer.sliders import Movable, Values
 from pcarann.export.signature import Signature, Tensor
 from pcarann.mesh.mesh import Mesh
+from pcarann.uncertainty.conformal import ALPHA
 
 __all__ = ["ALPHAS", "portrait"]
 
@@ -49,7 +50,7 @@ def portrait(model: Any, name: str = "model", file: str | None = None) -> dict[s
     signature, fitted = Signature.of(model), model.fitted_
     mesh = None if fitted.packing is None else fitted.packing.mesh
     flow = hasattr(model, "marched_")
-    state = fitted.model if flow else fitted
+    state, alphas = fitted.model if flow else fitted, _alphas(fitted)
     return {
         "format": 1,
         "name": name,
@@ -59,7 +60,8 @@ def portrait(model: Any, name: str = "model", file: str | None = None) -> dict[s
         "inputs": [_movable(one, mesh, flow) for one in movables_of(model)],
         "outputs": [_tensor(one, mesh, flow, _is_table(one)) for one in signature.outputs],
         "meshes": [] if mesh is None else [_packed(mesh_of(mesh))],
-        "alphas": _alphas(fitted),
+        "alphas": alphas,
+        "alpha": ALPHA if ALPHA in alphas else alphas[-1] if alphas else None,
         "spread": state.members > 1,
         "novelty": getattr(state, "novelty_test", None) is not None,
     }

@@ -74,9 +74,13 @@ class LatentModel:
                 return fields
             return sheet.averaged(self._gathered(sheet.reshaped(fields, (self.elements * values,)), self._back), [1])
 
-    def spread(self, deviations: Value) -> Value:
-        """σ of the deviations of all members from their mean, (members, rows, output latent): (samples, values)."""
+    def spread(self, deviations: Value, unit: float = 1.0) -> Value:
+        """σ of the deviations of all members from their mean, (members, rows, output latent): (samples, values).
+
+        They are squared in this unit.
+        """
         sheet, members = self.sheet, len(self.ensemble.members)
+        deviations = deviations if unit == 1.0 else deviations / unit
         with sheet.loosely():
             if self.elements == 1:
                 values, latents = self._modes.shape
@@ -86,7 +90,8 @@ class LatentModel:
             else:
                 each = [self.change(sheet.one_of(deviations, k, axis=0)) for k in range(members)]
                 squares = reduce(add, (one * one for one in each))
-            return sheet.sqrt(squares / max(members - 1, 1))
+            found = sheet.sqrt(squares / max(members - 1, 1))
+            return found if unit == 1.0 else found * unit
 
     @cached_property
     def _members(self) -> Members:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from pcarann.export.graph import Graph, Sheet, Value
-from pcarann.export.latent_model import write_latent_model, write_looks
+from pcarann.export.latent_model import write_looks, write_member
 from pcarann.export.stages import StagesOnSheet
 from pcarann.export.written import Written
 from pcarann.fitted import Fitted
@@ -107,15 +107,14 @@ def write_step(model: Any, member: int) -> Graph:
             return stages.member(member, inputs, stages.started(inputs))
     elif isinstance(model, Fitted):
         values = math.prod(model.ensemble.input_pca.grid)
-        alone = replace(model, ensemble=replace(model.ensemble, members=(model.ensemble.members[member],)))
 
         def write(sheet: Sheet, inputs: Value) -> Value:
-            return write_latent_model(sheet, alone, inputs).mean
+            return write_member(sheet, model, member, inputs)
     else:
         raise ValueError(f"A flow of {type(model).__name__} cannot be written as a graph.")
     sheet = Sheet()
     found = model.handed(write(sheet, sheet.input("inputs", (values,))))
-    return sheet.graph({"outputs": (found, (math.prod(model.output_grid),))})
+    return _exact(sheet.graph({"outputs": (found, (math.prod(model.output_grid),))}))
 
 
 def _looks(model: Fitted, inputs: int) -> Graph:
@@ -124,4 +123,9 @@ def _looks(model: Fitted, inputs: int) -> Graph:
     state, mean = sheet.input("inputs", (inputs,)), sheet.input("mean", (values,))
     beyond, p = write_looks(sheet, model, state, mean)
     found = {} if beyond is None else {"beyond": (beyond, (values,))}
-    return sheet.graph(found | {"p": (p, ())})
+    return _exact(sheet.graph(found | {"p": (p, ())}))
+
+
+def _exact(graph: Graph) -> Graph:
+    """The same all in double precision: members differ by less than single precision leaves of each."""
+    return replace(graph, nodes=tuple(replace(node, loose=False) for node in graph.nodes))

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from sklearn.exceptions import NotFittedError
@@ -24,18 +25,16 @@ from pcarann.export.doors import by_name, entered
 from pcarann.export.flow import write_flow
 from pcarann.export.graph import Graph, Sheet, Value
 from pcarann.export.latent_model import write_latent_model
-from pcarann.export.signature import Signature
+from pcarann.export.signature import NOVELTY, Signature
+from pcarann.export.sizes import square_unit
 from pcarann.export.stages import write_stages
 from pcarann.export.written import Written, factor_of
 from pcarann.fitted import Fitted
 from pcarann.marching.flow import Flow
 from pcarann.spatial.fitted import FittedStages
-from pcarann.uncertainty.conformal import Method, check_level
+from pcarann.uncertainty.conformal import ALPHA, Method, check_level
 
-__all__ = ["ALPHA", "graph_of", "level_of"]
-
-ALPHA = 0.1
-"""Of the intervals of a calibrated surrogate, unless another is asked for"""
+__all__ = ["graph_of", "level_of"]
 
 Writer = Callable[[Sheet, Any, Value], Written]
 """Writes the prediction of a record for (samples, values) inputs in the user's units"""
@@ -53,13 +52,14 @@ def graph_of(
 ) -> Graph:
     """All that a fitted surrogate predicts, as a graph; with intervals of level 1 − alpha where it is calibrated.
 
-    None for alpha is 0.1 where there is a calibration, and no interval where there is none. A flow is written over so
+    None for alpha is 0.05 where there is a calibration, and no interval where there is none. A flow is written over so
     many steps, those of its fit unless told. `mean_only` leaves out all but the mean: runtimes compute every output of
     a graph, whatever they are asked for.
     """
     alpha, fitted = level_of(model, alpha, method, steps=steps, mean_only=mean_only), _asked(model, steps)
     signature, sheet = Signature.of(model, steps), Sheet()
     found = _writer(model, fitted)(sheet, fitted, entered(sheet, signature, fitted.packing))
+    found = replace(found, unit=square_unit(fitted.output_size))
     parts = {"": found.mean} if mean_only else {"": found.mean, ".std": found.std}
     if alpha is not None:
         factor = factor_of(fitted.calibration, alpha, method, _values(fitted))
@@ -72,7 +72,7 @@ def graph_of(
             outputs |= by_name(sheet, signature, fitted.packing, fitted.handed(fields), suffix)
     if found.novelty is not None and not mean_only:
         shape = () if signature.steps is None else (signature.steps,)
-        outputs["novelty" if "novelty" not in outputs else "novelty.p_value"] = found.novelty, shape
+        outputs[NOVELTY] = found.novelty, shape
     return sheet.graph(outputs)
 
 
@@ -84,7 +84,7 @@ def level_of(
     steps: int | None = None,
     mean_only: bool = False,
 ) -> float | None:
-    """The alpha of the intervals of a graph: what is asked for, or 0.1; None where there are no intervals.
+    """The alpha of the intervals of a graph: what is asked for, or 0.05; None where there are no intervals.
 
     A roll-out has none beyond the steps that it was calibrated for.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -9,11 +10,12 @@ import numpy as np
 from pcarann.export.ensembles import LatentModel
 from pcarann.export.graph import Sheet, Value
 from pcarann.export.outside import Looks, possible_error
+from pcarann.export.sizes import square_unit
 from pcarann.export.written import Written
 from pcarann.fitted import Fitted
 from pcarann.latent.smoothing import Smoothing
 
-__all__ = ["write_latent_model", "write_looks"]
+__all__ = ["write_latent_model", "write_looks", "write_member"]
 
 
 def write_latent_model(sheet: Sheet, fitted: Fitted, inputs: Value) -> Written:
@@ -23,7 +25,7 @@ def write_latent_model(sheet: Sheet, fitted: Fitted, inputs: Value) -> Written:
     x = model.encoded(fields)
     latents = model.latents(x)
     centre = sheet.averaged(latents, [0])
-    found = Written(model.decoded(centre), model.spread(latents - centre))
+    found = Written(model.decoded(centre), model.spread(latents - centre, square_unit(fitted.output_size)))
     if fitted.novelty_test is None:
         return found
     looks = Looks.of(sheet, fitted, fields, x)
@@ -31,6 +33,12 @@ def write_latent_model(sheet: Sheet, fitted: Fitted, inputs: Value) -> Written:
         return replace(found, novelty=looks.p)
     beyond = possible_error(model, fitted, looks, lambda at_edge: model.change(centre - at_edge))
     return replace(found, beyond=beyond, novelty=looks.p)
+
+
+def write_member(sheet: Sheet, fitted: Fitted, member: int, inputs: Value) -> Value:
+    """The prediction of one member in the units inside; all of its numbers are kept in double precision."""
+    model = LatentModel(sheet, replace(fitted.ensemble, members=(fitted.ensemble.members[member],)))
+    return model.decoded(sheet.averaged(model.latents(model.encoded(_entered(model, fitted, inputs))), [0]))
 
 
 def write_looks(sheet: Sheet, fitted: Fitted, inputs: Value, mean: Value) -> tuple[Value | None, Value]:
@@ -64,4 +72,4 @@ def _smoothed(sheet: Sheet, fields: Value, smoothing: Smoothing, grid: tuple[int
     found = sheet.reshaped(fields, points) @ kernels[-1]
     if len(points) == 2:
         found = kernels[0].T @ found
-    return sheet.reshaped(found, (int(np.prod(grid)),))
+    return sheet.reshaped(found, (math.prod(grid),))

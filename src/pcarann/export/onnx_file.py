@@ -17,13 +17,12 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from pcarann import __version__
 from pcarann.export.graph import DOUBLE, Graph, Port
 from pcarann.export.graphs import graph_of, level_of
 from pcarann.export.precision import SINGLE, in_single
-from pcarann.export.signature import Signature, Tensor
+from pcarann.export.signature import Signature
+from pcarann.export.sizes import check_single
 from pcarann.files import atomic_writer, check_target
 from pcarann.spatial.fitted import FittedStages
 from pcarann.uncertainty.conformal import Method
@@ -33,7 +32,6 @@ __all__ = ["OPSET", "graph_bytes", "metadata_of", "onnx_bytes", "ports_of", "to_
 OPSET = 18
 """Of the operators, those of December 2022"""
 _IR_VERSION = 8  # of that opset
-_LARGEST = 2.0**50  # squares and products of a few such numbers are within single precision
 _MOST_BYTES = 2**31 - 2**20  # of numbers, that the format can hold in one file beside their names
 
 
@@ -50,8 +48,8 @@ def to_onnx(
     """Write a fitted surrogate as an ONNX file, atomically.
 
     Outputs are mean and standard deviation, intervals of level 1 − alpha where the surrogate is calibrated (None is
-    0.1 then), and the p-value of each input among those of the training; or the mean alone, which costs less. A flow is
-    rolled out over so many steps, those of its fit unless told.
+    0.05 then), and the p-value of each input among those of the training; or the mean alone, which costs less. A flow
+    is rolled out over so many steps, those of its fit unless told.
     """
     check_target(path)
     found = onnx_bytes(model, alpha=alpha, method=method, single=single, steps=steps, mean_only=mean_only)
@@ -69,8 +67,8 @@ def onnx_bytes(
     mean_only: bool = False,
 ) -> bytes:
     """The ONNX file of a fitted surrogate."""
-    if single and not _fits_single(model.asked()):
-        raise ValueError("Fields of this size do not fit into single precision: export in double.")
+    if single:
+        check_single(model.asked())
     graph = graph_of(model, alpha, method, steps=steps, mean_only=mean_only)
     level = level_of(model, alpha, method, steps=steps, mean_only=mean_only)
     about = metadata_of(model, level, method, single, steps)
@@ -115,8 +113,8 @@ def metadata_of(
         "kind": type(model).__name__,
         "version": __version__,
         "precision": "float32" if single else "float64",
-        "inputs": [_described(one) for one in signature.inputs],
-        "outputs": [_described(one) for one in signature.outputs],
+        "inputs": [{"name": one.name, "shape": one.shape} | one.known for one in signature.inputs],
+        "outputs": [{"name": one.name, "shape": one.shape} | one.known for one in signature.outputs],
         "level": None if alpha is None else 1 - alpha,
         "method": None if alpha is None else method,
     }
@@ -138,20 +136,6 @@ def ports_of(file: bytes) -> tuple[list[str], list[str]]:
         pairs = zip(ports, shapes, strict=True)
         names.append([f"{one.name} ({', '.join(map(str, shape))})" for one, shape in pairs])
     return names[0], names[1]
-
-
-def _fits_single(fitted: Any) -> bool:
-    """Whether fields are of a size whose squares single precision has."""
-    units = getattr(fitted, "model", fitted).units  # those of a flow are those of its step
-    return all(1 / _LARGEST < unit < _LARGEST for unit in (units.inputs, units.outputs))
-
-
-def _described(tensor: Tensor) -> dict[str, Any]:
-    """A tensor in words that JSON has; what is not known of it is left out."""
-    found: dict[str, Any] = {"name": tensor.name, "shape": list(tensor.shape)}
-    coords = {dim: np.asarray(values).tolist() for dim, values in tensor.coords.items()}
-    more = {"columns": list(tensor.columns), "dims": list(tensor.dims), "coords": coords, "attrs": dict(tensor.attrs)}
-    return found | {name: value for name, value in more.items() if value}
 
 
 def _graph_proto(onnx: Any, graph: Graph, real: int) -> Any:

@@ -15,8 +15,8 @@ __all__ = ["SINGLE", "in_single"]
 
 SINGLE = 1
 """The number that ONNX has for float32"""
-_DECISIONS = frozenset({"Equal", "Greater", "Less", "Not", "Shape"})
-_MOVES = frozenset({"Concat", "Expand", "Gather", "Identity", "Reshape", "Slice", "Transpose", "Unsqueeze"})
+_DECISIONS = frozenset({"Greater", "Less"})
+_MOVES = frozenset({"Concat", "Gather", "Identity", "Reshape", "Transpose", "Unsqueeze"})
 
 
 def in_single(graph: Graph) -> Graph:
@@ -32,7 +32,8 @@ class _Casting:
         self._kinds = dict.fromkeys((port.name for port in graph.inputs), SINGLE)
         self._nodes: list[Node] = []
         self._constants: dict[str, Values] = {}
-        self._cast: dict[tuple[str, int], str] = {}
+        self._cast: dict[tuple[str, int], str] = {}  # constants in single precision by 0
+        self._taken = {*self._kinds, *graph.constants, *(node.output for node in graph.nodes)}
 
     def graph(self) -> Graph:
         outputs = {port.name for port in self._of.outputs}
@@ -68,17 +69,25 @@ class _Casting:
             if values.dtype != np.float64 or (kind == DOUBLE and name not in self._of.rough):
                 self._constants[name] = values
                 return name
-            single = f"{name}.single"
-            if single not in self._constants:
-                self._constants[single] = _rounded(values)
+            if (name, 0) not in self._cast:
+                self._cast[name, 0] = self._free(f"{name}.single")
+                self._constants[self._cast[name, 0]] = _rounded(values)
+            single = self._cast[name, 0]
             return single if kind == SINGLE else self._casted(single, kind)
         return name if self._kinds[name] in (0, kind) else self._casted(name, kind)
 
     def _casted(self, name: str, kind: int) -> str:
         if (name, kind) not in self._cast:
-            self._cast[name, kind] = f"{name}.{'single' if kind == SINGLE else 'double'}"
+            self._cast[name, kind] = self._free(f"{name}.{'single' if kind == SINGLE else 'double'}")
             self._nodes.append(Node("Cast", (name,), self._cast[name, kind], {"to": kind}))
         return self._cast[name, kind]
+
+    def _free(self, name: str) -> str:
+        """A name that nothing has; users may call a tensor anything."""
+        while name in self._taken:
+            name += "_"
+        self._taken.add(name)
+        return name
 
 
 def _rounded(values: Values) -> Values:

@@ -1,7 +1,9 @@
 """The tensors that go into a model and come out of it, by name: what a caller elsewhere has to know.
 
-One array without a name is called `inputs` or `outputs`, parts keep their names. What belongs to an output stands after
-a dot: `u`, `u.std`, `u.lower`, `u.upper`.
+One array without a name is called `inputs` or `outputs`, parts keep their names. What belongs to a tensor stands after
+a dot: `u.std`, `u.lower`, `u.upper`, `u.jvp` and `u.cotangent` of an output u, `k.tangent` and `k.vjp` of an input k;
+`novelty` belongs to the model. No name is there twice: a part whose name, or a name that belongs to it, is taken by a
+part before it, outputs first, has `.output` or `.input` behind its name, as often as it takes.
 
 Of a flow, `inputs` are the snapshots from which it departs, (times, *grid), and `controls`, where it has some, a row of
 numbers for each step; `outputs` are the snapshots that follow.
@@ -9,7 +11,8 @@ numbers for each step; `outputs` are the snapshots that follow.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,9 +22,16 @@ from pcarann.backend.arrays import Array
 from pcarann.containers.parts import Part
 from pcarann.marching.flow import Flow
 
-__all__ = ["Signature", "Tensor", "in_words"]
+__all__ = ["NOVELTY", "OF_INPUTS", "OF_OUTPUTS", "Signature", "Tensor", "in_words"]
 
 Values = np.ndarray[Any, np.dtype[Any]]
+
+OF_OUTPUTS = ("", ".std", ".lower", ".upper", ".jvp", ".cotangent")
+"""What there is of an output, by the end of its name"""
+OF_INPUTS = ("", ".tangent", ".vjp")
+"""What there is of an input"""
+NOVELTY = "novelty"
+"""The p-values of inputs"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +57,15 @@ class Tensor:
     @property
     def size(self) -> int:
         """Values of one sample"""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """What is known beside name and shape in words that JSON has; its part where that has another name"""
+        coords = {dim: np.asarray(values).tolist() for dim, values in self.coords.items()}
+        found = {"columns": list(self.columns), "dims": list(self.dims), "coords": coords, "attrs": dict(self.attrs)}
+        found |= {"part": "" if self.part == self.name else self.part}
+        return {name: value for name, value in found.items() if value}
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,10 +88,10 @@ class Signature:
         if packing is None:
             columns = tuple(getattr(model.fitted_, "names", ()))
             return cls((Tensor("inputs", grids[0], columns=columns),), (Tensor("outputs", grids[1]),))
-        outputs = tuple(_tensor(part, part.name or "outputs") for part in packing.outputs.parts)
-        taken = {one.name for one in outputs}
-        inputs = tuple(_tensor(part, _free(part.name or "inputs", taken)) for part in packing.inputs.parts)
-        return cls(inputs, outputs)
+        outputs, inputs = packing.outputs.parts, packing.inputs.parts
+        names = _names([one.name or "outputs" for one in outputs], [one.name or "inputs" for one in inputs])
+        outputs_named, inputs_named = zip(outputs, names[0], strict=True), zip(inputs, names[1], strict=True)
+        return cls(tuple(_tensor(*one) for one in inputs_named), tuple(_tensor(*one) for one in outputs_named))
 
     @classmethod
     def _of_flow(cls, flow: Flow) -> Signature:
@@ -140,5 +158,24 @@ def _tensor(part: Part, name: str) -> Tensor:
     return Tensor(name, part.grid, part.name, part.columns, label.dims, coords, attrs)
 
 
-def _free(name: str, taken: set[str]) -> str:
-    return f"{name}.input" if name in taken else name
+def _names(outputs: Sequence[str], inputs: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Names under which tensors, and all that belongs to them, are there once.
+
+    >>> _names(["u", "u.std"], ["p", "u"])
+    (['u', 'u.std.output'], ['p', 'u.input'])
+    """
+    asked = [(name, OF_OUTPUTS, ".output") for name in outputs] + [(name, OF_INPUTS, ".input") for name in inputs]
+    found, taken, late = [name for name, _, _ in asked], {NOVELTY}, []
+    for k, (name, ends, _) in enumerate(asked):
+        own = {name + end for end in ends}
+        if own & taken:
+            late.append(k)
+        else:
+            taken |= own
+    for k in late:
+        name, ends, more = asked[k]
+        while {name + end for end in ends} & taken:
+            name += more
+        found[k] = name
+        taken |= {name + end for end in ends}
+    return found[: len(outputs)], found[len(outputs) :]

@@ -18,6 +18,8 @@ from pcarann.uncertainty.conformal import Calibration, Method, samples_needed
 
 __all__ = ["Written", "factor_of"]
 
+_LEAST = float(np.finfo(np.float32).tiny)  # that single precision has with all its digits
+
 
 @dataclass(frozen=True, eq=False)
 class Written:
@@ -31,18 +33,28 @@ class Written:
     """δ; None where a surrogate has none"""
     novelty: Value | None = None
     """The p-value of each input, (samples,); None where a surrogate has none"""
+    unit: float = 1.0
+    """By which numbers are divided where they are squared"""
 
     @property
     def std(self) -> Value:
         """√(σ² + δ²), where there is a δ"""
-        return self.members if self.beyond is None else _hypot(self.members, self.beyond)
+        return self.members if self.beyond is None else self._hypot(self.members, self.beyond)
 
     def half_width(self, factor: Any, floor: float) -> Value:
         """√(q² max{σ, ε}² + δ²) for the factor q of each value and the floor ε"""
         sheet = self.mean.sheet
-        with sheet.loosely():
+        with sheet.loosely(floor >= _LEAST):  # that of outputs which are all 0 is not
             inside = sheet.maximum(self.members, floor) * factor
-        return inside if self.beyond is None else _hypot(inside, self.beyond)
+        return inside if self.beyond is None else self._hypot(inside, self.beyond)
+
+    def _hypot(self, x: Value, y: Value) -> Value:
+        sheet, unit = x.sheet, self.unit
+        with sheet.loosely():
+            if unit == 1.0:
+                return sheet.sqrt(x * x + y * y)
+            x, y = x * (1 / unit), y * (1 / unit)
+            return sheet.sqrt(x * x + y * y) * unit
 
 
 def factor_of(calibration: Calibration, alpha: float, method: Method, values: int) -> Any:
@@ -54,8 +66,3 @@ def factor_of(calibration: Calibration, alpha: float, method: Method, values: in
             f"{samples_needed(alpha, calibration.points, method)} are needed."
         )
     return factor
-
-
-def _hypot(x: Value, y: Value) -> Value:
-    with x.sheet.loosely():
-        return x.sheet.sqrt(x * x + y * y)

@@ -49,7 +49,7 @@ from pcarann.scale.kinds import refuse_lazy
 from pcarann.storage.formats import Document, Tensors
 from pcarann.surrogate import Surrogate
 from pcarann.uncertainty.bands import Band, Block, Spread
-from pcarann.uncertainty.conformal import Method, check_level
+from pcarann.uncertainty.conformal import ALPHA, Method, check_level
 from pcarann.uncertainty.fit_report import FitReport
 from pcarann.uncertainty.monitor import History
 from pcarann.uncertainty.watching import judged
@@ -206,7 +206,7 @@ class Marching(Surrogate):
     def predict_interval(
         self,
         X: Array,
-        alpha: float = 0.05,
+        alpha: float = ALPHA,
         method: Method = "sample",
         *,
         steps: int | None = None,

@@ -28,7 +28,7 @@ from pcarann.fitted import Fitted
 from pcarann.quantity.intervals import Calibrations
 from pcarann.quantity.weights import Weights
 from pcarann.uncertainty.bands import Band, Spread
-from pcarann.uncertainty.conformal import check_level
+from pcarann.uncertainty.conformal import ALPHA, check_level
 from pcarann.validation import check_fields, check_numeric, check_pair_lengths
 
 __all__ = ["Quantity"]
@@ -102,7 +102,7 @@ class Quantity:
         self._calibration = Calibrations.of(found, truth)
         return self
 
-    def predict_interval(self, X: Any, alpha: float = 0.05, **how: Any) -> Band:
+    def predict_interval(self, X: Any, alpha: float = ALPHA, **how: Any) -> Band:
         """The values with intervals of level 1 − alpha, each quantity with its own quantile."""
         check_level(alpha, "sample")
         if self._calibration is None:

@@ -20,20 +20,18 @@ from typing import Any, cast, get_args
 import numpy as np
 
 from pcarann.backend.arrays import to_host
-from pcarann.export.signature import Signature, Tensor, in_words
+from pcarann.export.signature import NOVELTY, OF_OUTPUTS, Signature, Tensor, in_words
 from pcarann.fitted import Fitted
 from pcarann.marching.flow import Flow
 from pcarann.serving.heard import entered, hearing, sighted
 from pcarann.serving.limits import Refused
-from pcarann.uncertainty.conformal import Method
+from pcarann.uncertainty.conformal import ALPHA, Method
 
-__all__ = ["ALPHA", "Answer", "Catalogue", "Question", "answered"]
+__all__ = ["Answer", "Catalogue", "Question", "answered"]
 
 Values = np.ndarray[Any, np.dtype[Any]]
 
-ALPHA = 0.05
-"""Intervals are of level 1 − α; another α can be asked for"""
-_OF_FIELDS = ("", ".std", ".lower", ".upper", ".jvp")
+_OF_FIELDS = tuple(end for end in OF_OUTPUTS if end != ".cotangent")  # which is sent
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +95,7 @@ class Catalogue:
         suffixes = [one for one in _OF_FIELDS if self.calibrated or one not in (".lower", ".upper")]
         kinds = {one.name + suffix: (suffix, one.name) for suffix in suffixes for one in self.signature.outputs}
         kinds |= {f"{one.name}.vjp": (".vjp", one.name) for one in self.movable}
-        return kinds | ({"novelty": ("novelty", "")} if self.novelty and "novelty" not in kinds else {})
+        return kinds | ({NOVELTY: (NOVELTY, "")} if self.novelty else {})
 
     @cached_property
     def movable(self) -> tuple[Tensor, ...]:
@@ -113,14 +111,14 @@ class Catalogue:
     def shape(self, name: str) -> tuple[int, ...]:
         """Of one sample of an output."""
         kind, tensor = self.kinds[name]
-        if kind == "novelty":
+        if kind == NOVELTY:
             return (self.signature.steps,) if self.signature.steps else ()
         side = self.signature.inputs if kind == ".vjp" else self.signature.outputs
         return next(one.shape for one in side if one.name == tensor)
 
     def size(self, names: Iterable[str]) -> int:
         """Values of these outputs for one sample."""
-        return sum(int(np.prod(self.shape(name), dtype=np.int64)) for name in names)
+        return sum(math.prod(self.shape(name)) for name in names)
 
     def question(self, arrays: Mapping[str, Values], wanted: Sequence[str], parameters: Mapping[str, Any]) -> Question:
         """A question that was checked, or a refusal."""
@@ -144,7 +142,7 @@ class Catalogue:
         if name.endswith((".lower", ".upper")) and not self.calibrated:
             most = _calibrated_steps(self.model.fitted_)
             return f", since the model is not calibrated{f' beyond {most} steps' if most else ''}"
-        return ", since the model cannot compare inputs with its training data" * (name == "novelty")
+        return ", since the model cannot compare inputs with its training data" * (name == NOVELTY)
 
     def _check_arrays(self, arrays: Mapping[str, Values], kinds: set[str]) -> None:
         inputs = {name: one for name, one in arrays.items() if name not in self.further}
@@ -179,9 +177,9 @@ def answered(catalogue: Catalogue, questions: Sequence[Question]) -> list[Answer
         inside = _entered(catalogue, arrays, X, how)
         found = _fields(catalogue, first, X, how) | _derivatives(catalogue, first, arrays, X, how)
         seen = sighted(model, inside)
-        if any(catalogue.kinds[name][0] == "novelty" for name in first.wanted):
+        if any(catalogue.kinds[name][0] == NOVELTY for name in first.wanted):
             p = model.novelty(X, **how).p_value if seen is None or seen.p is None else seen.p
-            found["novelty"] = to_host(p)
+            found[NOVELTY] = to_host(p)
     ends = np.cumsum([0, *(one.samples for one in questions)])
     parts = [slice(int(a), int(b)) for a, b in pairwise(ends)]
     whole = None if seen is None else seen.said(slice(0, int(ends[-1])))

@@ -10,14 +10,15 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from pcarann import __version__
-from pcarann.export.signature import Tensor
+from pcarann.export.signature import NOVELTY, Tensor
 from pcarann.serving import wire
-from pcarann.serving.answers import ALPHA, Answer, Catalogue
+from pcarann.serving.answers import Answer, Catalogue
 from pcarann.serving.bodies import Pieces, body_of
 from pcarann.serving.guards import as_json
 from pcarann.serving.limits import Refused, Ticket
 from pcarann.serving.service import Service
 from pcarann.serving.shelf import Entry
+from pcarann.uncertainty.conformal import ALPHA
 
 __all__ = ["Inference", "metadata"]
 
@@ -154,7 +155,7 @@ def metadata(entry: Entry) -> dict[str, Any]:
         "name": entry.name,
         "versions": [str(entry.version)],
         "platform": "pcarann",
-        "inputs": [_described(one, one.name) for one in catalogue.signature.inputs],
+        "inputs": [_worded(one, one.name) for one in catalogue.signature.inputs],
         "outputs": [_output(catalogue, name) for name in catalogue.kinds],
         "parameters": about,
     }
@@ -163,27 +164,18 @@ def metadata(entry: Entry) -> dict[str, Any]:
 def _output(catalogue: Catalogue, name: str) -> dict[str, Any]:
     kind, owner = catalogue.kinds[name]
     signature = catalogue.signature
-    if kind == "novelty":
-        return _described(Tensor(name, catalogue.shape(name)), name, asked=True)
+    if kind == NOVELTY:
+        return _worded(Tensor(name, catalogue.shape(name)), name, asked=True)
     side = signature.inputs if kind == ".vjp" else signature.outputs
     tensor = next(one for one in side if one.name == owner)
     needs = {".jvp": (catalogue.movable, ".tangent"), ".vjp": (signature.outputs, ".cotangent")}.get(kind)
     more = {} if needs is None else {"made_of": [one.name + needs[1] for one in needs[0]]}
-    return _described(tensor, name, asked=kind != "", **more)
+    return _worded(tensor, name, asked=kind != "", **more)
 
 
-def _described(tensor: Tensor, name: str, asked: bool = False, **more: Any) -> dict[str, Any]:
-    known: dict[str, Any] = {
-        "columns": list(tensor.columns),
-        "dims": list(tensor.dims),
-        "coords": {dim: values.tolist() for dim, values in tensor.coords.items()},
-        "attrs": dict(tensor.attrs),
-        "on_request": asked,
-        **more,
-    }
-    found = {"name": name, "datatype": "FP64", "shape": [-1, *tensor.shape]}
-    kept = {key: value for key, value in known.items() if value}
-    return found | ({"parameters": kept} if kept else {})
+def _worded(tensor: Tensor, name: str, asked: bool = False, **more: Any) -> dict[str, Any]:
+    known = tensor.known | ({"on_request": True} if asked else {}) | more
+    return {"name": name, "datatype": "FP64", "shape": [-1, *tensor.shape]} | ({"parameters": known} if known else {})
 
 
 def _json_length(request: Request) -> int | None:

@@ -8,6 +8,7 @@ values of a field in C order; points of a grid that have no value in any sample 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -36,13 +37,13 @@ class Vector:
     @property
     def size(self) -> int:
         """How long it is"""
-        return int(np.prod(self.shape, dtype=np.int64)) if self.kept is None else int(self.kept.size)
+        return math.prod(self.shape) if self.kept is None else int(self.kept.size)
 
     def field(self, values: Values) -> Values:
         """The vector as one sample, (1, *shape), 0 where the grid has no values."""
         found = values
         if self.kept is not None:
-            found = np.zeros(int(np.prod(self.shape)))
+            found = np.zeros(math.prod(self.shape))
             found[self.kept] = values
         return found.reshape(1, *self.shape)
 

@@ -41,10 +41,12 @@ from pcarann.backend.arrays import Array, place_of, taken, to_host
 from pcarann.uncertainty.adaptive import Followed, Values
 from pcarann.uncertainty.local import Local
 
-__all__ = ["Calibration", "Method", "PartsCalibration", "conformal_rank", "kept_ranks", "nonconformity_scores"]
+__all__ = ["ALPHA", "Calibration", "Method", "PartsCalibration", "conformal_rank", "kept_ranks", "nonconformity_scores"]
 
 Method = Literal["sample", "pooled", "simultaneous", "local"]
 
+ALPHA = 0.05
+"""Intervals are of level 1 − α, unless another α is asked for"""
 # ε relative to the size of the output fields. Paper: ε = 1e-8 outright, which is large or nothing in other units.
 RELATIVE_FLOOR = 1e-8
 _HIGH = 0.9  # level of the quantile by which outputs are compared
