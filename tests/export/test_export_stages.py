@@ -44,6 +44,7 @@ def test_a_plane(ends):
     assert_file_agrees(model, {"inputs": a[28:]})
 
 
+@pytest.mark.filterwarnings("ignore:The model was trained on")
 def test_intervals_of_a_calibrated_model():
     a = waves(12)
     model = fitted(a, np.tanh(a), ends="periodic").calibrate(a, np.tanh(a))

@@ -22,6 +22,7 @@ def checked(X, y, grid=None, calibrated=False):
     assert_file_agrees(model, part(X, slice(28, None)))
 
 
+@pytest.mark.filterwarnings("ignore:The model was trained on")
 @pytest.mark.parametrize("calibrated", [False, True])
 def test_numbers_components_and_points_without_values(calibrated):
     a, strength = waves(16), np.random.default_rng(0).uniform(0.5, 2, 36)
