@@ -54,6 +54,7 @@ def serve(models: tuple[Path, ...], host: str, port: int, **options: Any) -> Non
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", force=True)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    logging.getLogger("asyncio").setLevel(logging.ERROR)  # which warns of clients who went away
     limits, token = _limits(options), _token(options["token_file"])
     local = host.lower() in LOCAL
     named = {name.lower() for name in options["allow_host"]}
