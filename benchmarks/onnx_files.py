@@ -150,7 +150,7 @@ def _session(model: PCARaNN, **how: Any) -> tuple[Any, int]:
 def _errors(session: Any, model: PCARaNN, given: Values) -> Record:
     outputs = dict(zip([one.name for one in session.get_outputs()], session.run(None, {"inputs": given}), strict=True))
     X = given.astype(np.float64)
-    band, p = model.predict_interval(X, 0.1), model.novelty(X).p_value
+    band, p = model.predict_interval(X), model.novelty(X).p_value
     errors = {
         name: _difference(outputs[f"outputs{suffix}"], getattr(band, name), band.mean) for suffix, name in PARTS.items()
     }
@@ -165,7 +165,7 @@ def _difference(found: Values, wanted: Values, fields: Values) -> float:
 
 
 def _own_calls(model: PCARaNN, one: Values, seconds: float) -> list[Record]:
-    return [_median(lambda: model.predict(one), seconds), _median(lambda: model.predict_interval(one, 0.1), seconds)]
+    return [_median(lambda: model.predict(one), seconds), _median(lambda: model.predict_interval(one), seconds)]
 
 
 def _median(call: Callable[[], object], seconds: float) -> Record:
