@@ -22,6 +22,7 @@ from pcarann.containers.packing import Packing, packed
 from pcarann.ensemble.maps import KernelMap, RandomMap
 from pcarann.ensemble.mean_and_spread import Ensemble
 from pcarann.ensemble.members import fit_members, resolve_ridge
+from pcarann.ensemble.pairs import Elsewhere, Pairs
 from pcarann.features.column_units import column_weights, hint_at_strangers
 from pcarann.features.kernel import choose_length
 from pcarann.features.random_layers import HiddenLayers, anchor_features
@@ -30,7 +31,7 @@ from pcarann.features.relevance import weighting_of
 from pcarann.features.scales import energy_matched_scales, gain_scales
 from pcarann.features.validation_loss import ValidationLoss
 from pcarann.fitted import Fitted
-from pcarann.latent.channels import channel_sizes, fit_channels
+from pcarann.latent.channels import channel_count, channel_sizes, fit_channels
 from pcarann.latent.crossfit import LeftOut, folds_of, left_out
 from pcarann.latent.pca import PCA, Centred
 from pcarann.latent.rows import Order, TrainingRows
@@ -91,6 +92,8 @@ class Samples:
     """Columns that novelty looks at one by one; None for all"""
     parts: Mapping[str, slice] | None = None
     """Values of each output by name, where there are several"""
+    elsewhere: Callable[[Array, Array], Elsewhere | None] | None = None
+    """Who may take latent pairs to where sums over them are made"""
 
     @property
     def place(self) -> Place:
@@ -145,12 +148,11 @@ def train(settings: Settings, samples: Samples, tick: Tick) -> Fitted:
     wanted = settings.ridge
     if wanted == "refined":
         wanted = settings.refine.ridge if refinement is None or refinement.ridge is None else refinement.ridge
-    ridge = resolve_ridge(feature_map, rows.x, rows.y, n_originals=rows.samples, ridge=wanted)
+    pairs = Pairs(rows.x, rows.y, rows.samples, samples.elsewhere and samples.elsewhere(rows.x, rows.y))
+    ridge = resolve_ridge(feature_map, pairs, wanted)
     members, residuals = fit_members(
         feature_map,
-        rows.x,
-        rows.y,
-        n_originals=rows.samples,
+        pairs,
         n_members=settings.n_members,
         ridge=ridge,
         judged=rows.judged(_JUDGED_ROWS if settings.kernel is None else None),
@@ -201,7 +203,7 @@ def _encode(settings: Settings, samples: Samples, group: Group | None, tick: Tic
         weights[0] = column_weights(samples.inputs, samples.outputs, grids[0])
         own_units = weights[0] is not None
         clock.lap("units")
-    channels = _channel_count(grids[0], settings.fields.smoothing) if settings.fields.channels else 1
+    channels = channel_count(grids[0], settings.fields.smoothing) if settings.fields.channels else 1
     elements = group.subset(settings.symmetry.n_fit, settings.seed) if group and settings.symmetry else (0,)
     copies = [Copies(group, elements, settings.seed, side) for side in (0, 1)]
     few_unseen = order.together > 1 or len(order.samples) - order.inner < _FEW_UNSEEN
@@ -249,22 +251,6 @@ def order_of(settings: Settings, count: int, together: int) -> Order:
             "using the energy-matched scales."
         )
     return Order.whole(count, together)
-
-
-def _channel_count(grid: tuple[int, ...], smoothing: float) -> int:
-    """Channels of an input grid, or a refusal."""
-    if smoothing and len(grid) == 2:
-        raise ValueError(
-            "fields.smoothing runs along the last two axes of the inputs, one of which counts channels here: leave it "
-            "at 0."
-        )
-    if len(grid) < 2:
-        shape = ("samples", *grid)
-        raise ValueError(
-            "fields.channels=True needs inputs of shape (samples, channels, *grid), "
-            f"found ({', '.join(map(str, shape))}): they have no channels."
-        )
-    return grid[0]
 
 
 def _feature_map(

@@ -6,7 +6,7 @@ import time
 import dask
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, WorkerPlugin
 from lazy_data import OPTIONS, apart, fields, lazily
 
 from pcarann import PCARaNN
@@ -14,14 +14,6 @@ from pcarann.scale import limited
 from pcarann.scale.engine import Budget, LostCluster, computed, over_blocks
 
 A, U = fields(420)
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    """Two worker processes, which are started again when they die."""
-    options = dict(n_workers=2, threads_per_worker=1, memory_limit="600MB", dashboard_address=":0")
-    with LocalCluster(**options, silence_logs=50) as found:
-        yield found
 
 
 def test_the_budget_is_what_was_stated_and_shared_by_threads():
@@ -56,24 +48,34 @@ def test_a_fit_on_a_cluster_is_that_in_memory(cluster):
     assert apart(found, known.predict(A)) < 1e-8
 
 
-@pytest.mark.parametrize("reads", [2, 9])
-def test_a_worker_that_is_killed_costs_nothing_but_its_tasks(cluster, tmp_path, reads):
-    known = PCARaNN(**OPTIONS).fit(A, U)
-    x = lazily(A, 60).map_blocks(_deadly, str(tmp_path), reads, dtype=float, meta=np.empty((0, 0, 0)))
-    with Client(cluster):
-        model = PCARaNN(**OPTIONS).fit(x, lazily(U, 60))
-    assert (tmp_path / "killed").exists()
-    assert apart(model.predict(A), known.predict(A)) < 1e-8
+class Deadly(WorkerPlugin):
+    """Kill −9 the worker that is the first to begin a task of one of these names, once for each."""
+
+    def __init__(self, tasks, folder):
+        self.name, self.tasks, self.folder = "deadly", tasks, folder
+
+    def setup(self, worker):
+        """Nothing to be done."""
+
+    def transition(self, key, start, finish, **_):
+        """Die where it is time to."""
+        task = str(key).split("-")[0]
+        if finish == "executing" and task in self.tasks and task not in os.listdir(self.folder):
+            open(os.path.join(self.folder, task), "x").close()
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _deadly(block, folder, reads):
-    """Kill the process at the so-manieth block that is read, once."""
-    number = len(os.listdir(folder))
-    open(os.path.join(folder, f"{time.monotonic_ns()}"), "x").close()
-    if number >= reads and not os.path.exists(os.path.join(folder, "killed")):
-        open(os.path.join(folder, "killed"), "x").close()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return block
+def test_workers_that_are_killed_in_each_stage_cost_nothing_but_their_tasks(cluster, tmp_path):
+    a, u = (one[:, :6, :5] for one in fields(5000))
+    options = dict(n_components=(8, 8), widths=(40, 30), n_members=2, ridge=1e-9, scales="energy")
+    known = PCARaNN(**options).fit(a, u)
+    stages = ["tall_look", "tall_stage", "member_normal", "member_missed"]
+    with Client(cluster) as client:
+        client.register_plugin(Deadly(stages, str(tmp_path)))
+        model = PCARaNN(**options).fit(lazily(a, 1000), lazily(u, 1000))
+        client.unregister_worker_plugin("deadly")
+    assert sorted(os.listdir(tmp_path)) == sorted(stages)
+    assert apart(model.predict(a[:200]), known.predict(a[:200])) < 1e-8
 
 
 def test_a_lost_scheduler_is_said_in_one_sentence_and_the_model_stays():

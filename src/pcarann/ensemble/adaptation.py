@@ -13,7 +13,8 @@ from typing import Literal
 
 from pcarann.backend.arrays import Array, place_of
 from pcarann.ensemble.mean_and_spread import Ensemble
-from pcarann.ensemble.members import Member, stream
+from pcarann.ensemble.members import Member
+from pcarann.ensemble.pairs import stream
 from pcarann.readout.direct import fit_readout
 from pcarann.readout.recursive import Dual, Primal, RecursiveLeastSquares, appended
 from pcarann.readout.streamed import Block, NormalEquations

@@ -15,7 +15,8 @@ from typing import TypeVar
 from pcarann.backend.arrays import Array, cuts
 from pcarann.backend.linearized import Linearized
 from pcarann.ensemble.mean_and_spread import Ensemble
-from pcarann.ensemble.members import ROWS, Member
+from pcarann.ensemble.members import Member
+from pcarann.ensemble.pairs import ROWS
 
 __all__ = ["linearized_mean"]
 

@@ -23,7 +23,8 @@ from typing import Any, TypeVar
 from pcarann.backend.arrays import Array, Place, cuts, place_of, taken
 from pcarann.backend.concurrency import concurrently, least_seconds, single_threaded, unhurried
 from pcarann.backend.random import spread
-from pcarann.ensemble.members import ROWS, Member
+from pcarann.ensemble.members import Member
+from pcarann.ensemble.pairs import ROWS
 from pcarann.ensemble.prepared import Prepared
 from pcarann.latent.pca import PCA
 from pcarann.latent.resampled import Target, resampled

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Literal, Protocol
@@ -14,16 +14,15 @@ from pcarann.backend.linearized import Linearized
 from pcarann.backend.progress import Tick
 from pcarann.backend.random import spread
 from pcarann.ensemble.maps import FeatureMap, Features, RandomMap
+from pcarann.ensemble.pairs import ROWS, Pairs
 from pcarann.features.random_layers import HiddenLayers, RandomFeatures
 from pcarann.readout.direct import ReadoutReport, solve_readout, transposed_product
 from pcarann.readout.leave_out import left_out_residuals
 from pcarann.readout.ridge import choose_ridge, spectrum_of_rows, spectrum_of_sums
-from pcarann.readout.streamed import Block, NormalEquations, solve_streamed_readout
+from pcarann.readout.streamed import solve_sums
 
-__all__ = ["ROWS", "Member", "Predictors", "fit_members", "keeps_weights", "resolve_ridge", "stream"]
+__all__ = ["Member", "Predictors", "fit_members", "keeps_weights", "resolve_ridge"]
 
-ROWS = 2048
-"""Samples at a time through the hidden layers"""
 _ANCHOR_ROWS = 4096  # that anchors are taken from and features are kept of, at most; more rows are streamed
 _KERNEL_JUDGES = 8  # of which each can judge but the few samples that are no landmarks of it
 _JUDGES = 1  # members that predict what they have not seen, so that a fit can be judged
@@ -89,22 +88,19 @@ class Member:
 
 def fit_members(
     feature_map: FeatureMap,
-    x: Array,
-    y: Array,
+    pairs: Pairs,
     *,
-    n_originals: int,
     n_members: int,
     ridge: float,
     judged: Sequence[Sequence[int]] = (),
     tick: Tick = lambda stage, done, total: None,
 ) -> tuple[tuple[Member, ...], dict[int, Array]]:
-    """Fit members 0, …, K − 1 to (samples, latent) rows; return them with the residuals of judged rows.
+    """Fit members 0, …, K − 1 to latent pairs; return them with the residuals of judged rows.
 
-    The first `n_originals` rows are the samples themselves, some of which set the anchors; those after are copies under
-    a symmetry, and are streamed. A judged sample is given by its row and those of its copies: its residual is the mean
-    over the first members, which predict it without it.
+    A judged sample is given by its row and those of its copies: its residual is the mean over the first members, which
+    predict it without it.
     """
-    anchors = spread(n_originals, _ANCHOR_ROWS)
+    x, y, anchors = pairs.x, pairs.y, spread(pairs.originals, _ANCHOR_ROWS)
     judges = min(n_members, _JUDGES if isinstance(feature_map, RandomMap) else _KERNEL_JUDGES) if judged else 0
 
     def fit_member(k: int) -> tuple[Member, Sequence[Sequence[int]], Array | None]:
@@ -116,7 +112,7 @@ def fit_members(
             found = solve_readout(H, y, ridge)
         else:
             del H
-            found = solve_streamed_readout(lambda: stream(features, x, y), ridge)
+            found = solve_sums(pairs.sums(features), ridge)
             if groups:
                 rows = [row for group in groups for row in group]
                 H, targets, kept = features(taken(x, rows)), taken(y, rows), _counted(groups)
@@ -144,29 +140,21 @@ def _counted(groups: Sequence[Sequence[int]]) -> list[range]:
     return [range(end - len(group), end) for end, group in zip(ends, groups, strict=True)]
 
 
-def resolve_ridge(
-    feature_map: FeatureMap, x: Array, y: Array, *, n_originals: int, ridge: float | Literal["gcv"]
-) -> float:
+def resolve_ridge(feature_map: FeatureMap, pairs: Pairs, ridge: float | Literal["gcv"]) -> float:
     """Return the ridge, chosen on member 0 where none is given: the members differ by chance alone."""
     if not isinstance(ridge, str):
         return ridge
-    anchors = spread(n_originals, _ANCHOR_ROWS)
+    x, y, anchors = pairs.x, pairs.y, spread(pairs.originals, _ANCHOR_ROWS)
     with alike(place_of(x), feature_map.seconds(int(x.shape[0]))):
         features, H = feature_map.features(0, x, anchors)
         if _direct(features, x, anchors):
             return choose_ridge(spectrum_of_rows(H if x.shape[0] == len(anchors) else features(x), y))
-        return choose_ridge(spectrum_of_sums(NormalEquations.of(stream(features, x, y))))
+        return choose_ridge(spectrum_of_sums(pairs.sums(features).normal()))
 
 
 def _direct(features: Features, x: Array, anchors: list[int]) -> bool:
     """Whether all rows are handled at once: few of them, or fewer than features."""
     return bool(x.shape[0] == len(anchors) or x.shape[0] < features.count)
-
-
-def stream(features: Features, x: Array, y: Array) -> Iterator[Block]:
-    """Yield features and targets of blocks of rows."""
-    for rows in cuts(x.shape[0], ROWS):
-        yield features(x[rows, :]), y[rows, :]
 
 
 def _forgetful(features: Features, n_members: int) -> Features:

@@ -18,7 +18,7 @@ from typing import Any
 from pcarann.backend.arrays import Array, place_of, to_host
 from pcarann.latent.pca import PCA, fit_pca
 
-__all__ = ["channel_of", "channel_sizes", "fit_channels", "is_constant", "joined_pcas", "latent_parts"]
+__all__ = ["channel_count", "channel_of", "channel_sizes", "fit_channels", "is_constant", "joined_pcas", "latent_parts"]
 
 
 def fit_channels(
@@ -97,3 +97,19 @@ def channel_of(pca: PCA) -> Any:
     """The channel in which each mode lives, (latent,), on the host."""
     modes = to_host(pca.modes).reshape(pca.n_components, pca.grid[0], -1)
     return (modes**2).sum(axis=2).argmax(axis=1)
+
+
+def channel_count(grid: tuple[int, ...], smoothing: float) -> int:
+    """Channels of an input grid, or a refusal."""
+    if smoothing and len(grid) == 2:
+        raise ValueError(
+            "fields.smoothing runs along the last two axes of the inputs, one of which counts channels here: leave it "
+            "at 0."
+        )
+    if len(grid) < 2:
+        shape = ("samples", *grid)
+        raise ValueError(
+            "fields.channels=True needs inputs of shape (samples, channels, *grid), "
+            f"found ({', '.join(map(str, shape))}): they have no channels."
+        )
+    return grid[0]

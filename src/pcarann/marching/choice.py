@@ -18,6 +18,7 @@ from sklearn.base import clone
 
 from pcarann.backend.arrays import Array
 from pcarann.ensemble.members import fit_members
+from pcarann.ensemble.pairs import Pairs
 from pcarann.fitted import Fitted
 from pcarann.marching.judge import Judge
 from pcarann.marching.report import Trial
@@ -73,14 +74,8 @@ def _with_ridges(fitted: Fitted) -> Iterator[tuple[float, Fitted]]:
     for ridge in RIDGES:
         if ridge == fitted.ridge:
             continue
-        members, _ = fit_members(
-            fitted.feature_map,
-            fitted.x,
-            fitted.y,
-            n_originals=fitted.samples,
-            n_members=fitted.members,
-            ridge=ridge,
-        )
+        pairs = Pairs(fitted.x, fitted.y, fitted.samples)
+        members, _ = fit_members(fitted.feature_map, pairs, n_members=fitted.members, ridge=ridge)
         yield ridge, replace(fitted, ensemble=replace(fitted.ensemble, members=members), ridge=ridge)
 
 

@@ -12,12 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from pcarann.backend.arrays import Array, place_of
 from pcarann.backend.linalg import cholesky, inverse_of_lower, triangle
 from pcarann.readout.direct import ReadoutReport, RidgeFactor, Solution, condition_of, minimum_norm, stacked
 
-__all__ = ["Block", "NormalEquations", "solve_streamed_readout"]
+__all__ = ["Block", "NormalEquations", "Streamed", "Sums", "solve_streamed_readout", "solve_sums"]
+__all__ += ["joined_triangle", "missed_moment", "triangle_of"]
 
 Block = tuple[Array, Array]
 """Features and targets of some rows, (samples, features) and (samples, outputs)"""
@@ -55,24 +57,70 @@ class NormalEquations:
             samples += int(H.shape[0])
         return cls(normal, moment, energy, samples)
 
+    @staticmethod
+    def add(parts: list[NormalEquations]) -> NormalEquations:
+        """All of these together."""
+        found = parts[0]
+        for one in parts[1:]:
+            sums = (found.normal + one.normal, found.moment + one.moment, found.energy + one.energy)
+            found = NormalEquations(*sums, found.samples + one.samples)
+        return found
+
+
+class Sums(Protocol):
+    """Sums over all rows, made again whenever they are asked for."""
+
+    def normal(self) -> NormalEquations:
+        """HᵀH and HᵀY."""
+
+    def missed(self, readout: Array) -> Array:
+        """Hᵀ(Y − HV), from the rows themselves."""
+
+    def triangle(self) -> Array:
+        """R of a QR factorisation of (H Y)."""
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """Sums over blocks that come one after another."""
+
+    blocks: Callable[[], Iterable[Block]]
+
+    def normal(self) -> NormalEquations:
+        """HᵀH and HᵀY."""
+        return NormalEquations.of(self.blocks())
+
+    def missed(self, readout: Array) -> Array:
+        """Hᵀ(Y − HV), from the rows themselves."""
+        return missed_moment(self.blocks(), readout)
+
+    def triangle(self) -> Array:
+        """R of a QR factorisation of (H Y)."""
+        return triangle_of(self.blocks())
+
 
 def solve_streamed_readout(blocks: Callable[[], Iterable[Block]], ridge: float = 0.0) -> Solution:
     """Return V with all that it came from, for rows that come in blocks."""
-    sums = NormalEquations.of(blocks())
+    return solve_sums(Streamed(blocks), ridge)
+
+
+def solve_sums(rows: Sums, ridge: float = 0.0) -> Solution:
+    """Return V with all that it came from, for rows of which sums can be had."""
+    sums = rows.normal()
     size = int(sums.normal.shape[0])
     many = size > _ORTHOGONAL_FEATURES
     factor = _shifted_cholesky(sums.normal, ridge, insist=many)
     if factor is None or not (many or factor.condition <= _SAFE_CONDITION):
-        return _streamed_orthogonal(blocks(), ridge, size)
+        return _orthogonal(rows.triangle(), ridge, size)
     V = factor.solve(sums.moment)
     if factor.condition > _EXACT_CONDITION:
         for _ in range(_REFINEMENT_STEPS):
-            V = V + factor.solve(_missed_moment(blocks(), V) - factor.ridge * V)
+            V = V + factor.solve(rows.missed(V) - factor.ridge * V)
     report = ReadoutReport("cholesky", "primal", None, math.sqrt(factor.condition), factor.ridge)
     return Solution(V, report, False, factor.solve)
 
 
-def _missed_moment(blocks: Iterable[Block], V: Array) -> Array:
+def missed_moment(blocks: Iterable[Block], V: Array) -> Array:
     """Hᵀ(Y − HV), from the rows themselves."""
     total: Array = 0.0
     for H, Y in blocks:
@@ -101,11 +149,22 @@ def _shifted_cholesky(normal: Array, ridge: float, *, insist: bool) -> RidgeFact
         ridge = max(10 * ridge, least) or 1.0
 
 
-def _streamed_orthogonal(blocks: Iterable[Block], ridge: float, size: int) -> Solution:
-    """Least squares from the triangle of (H Y; √λI 0), whose rows are taken in block by block."""
+def triangle_of(blocks: Iterable[Block]) -> Array:
+    """R of a QR factorisation of (H Y), whose rows are taken in block by block."""
     R: Array = None
     for H, Y in blocks:
-        xp = place_of(H).xp
-        R = triangle(stacked(H, Y, ridge) if R is None else xp.concat([R, xp.concat([H, Y], axis=1)], axis=0))
+        both = place_of(H).xp.concat([H, Y], axis=1)
+        R = triangle(both) if R is None else joined_triangle([R, both])
+    return R
+
+
+def joined_triangle(parts: list[Array]) -> Array:
+    """R of what these are the triangles of, one on top of another."""
+    return triangle(place_of(parts[0]).xp.concat(parts, axis=0))
+
+
+def _orthogonal(R: Array, ridge: float, size: int) -> Solution:
+    """Least squares from the triangle of (H Y; √λI 0)."""
+    R = triangle(stacked(R[:, :size], R[:, size:], ridge))
     found = minimum_norm(R[:, :size], R[:, size:], interpolates=False)
     return replace(found, report=replace(found.report, form="primal", ridge=ridge))

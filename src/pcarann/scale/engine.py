@@ -18,7 +18,7 @@ from pcarann.backend.arrays import place_of
 from pcarann.backend.concurrency import single_threaded
 from pcarann.validation import check_memory
 
-__all__ = ["Budget", "LostCluster", "computed", "limited", "over_blocks"]
+__all__ = ["Budget", "LostCluster", "computed", "kept_on_workers", "limited", "over_blocks"]
 
 _KEY = "pcarann.memory"  # of Dask's configuration
 _SHARE = 0.5  # of the memory that is free, where no limit was stated
@@ -48,6 +48,7 @@ class Budget:
     memory: int
     tasks: int
     workers: int = 1
+    on_cluster: bool = False
 
     @property
     def each(self) -> int:
@@ -72,7 +73,7 @@ class Budget:
             raise LostCluster("The Dask cluster has no workers: wait for them with client.wait_for_workers(1).")
         limits = [int(one["memory_limit"]) for one in workers if one["memory_limit"]] or [_free()]
         memory, tasks = int(_SHARE * min(limits)), max(one["nthreads"] for one in workers)
-        return cls(memory if limit is None else min(limit, memory), tasks, len(workers))
+        return cls(memory if limit is None else min(limit, memory), tasks, len(workers), True)
 
 
 def over_blocks(
@@ -107,16 +108,33 @@ def computed(collection: Any) -> Any:
     """Compute with the user's scheduler; where that is lost, say so in one sentence."""
     import dask
 
-    client = _client()
-    if client is None:
+    if _client() is None:
         with single_threaded(place_of(None), Budget.now().tasks > 1):
             return dask.compute(collection)[0]
+    with _losses_said(), dask.config.set({"distributed.admin.large-graph-warning-threshold": "10GB"}):
+        return dask.compute(collection)[0]
+
+
+def kept_on_workers(values: Sequence[Any]) -> list[Any]:
+    """Delayed values that workers hold, spread over them, as long as what is returned is held here.
+
+    The scheduler keeps them too: those of a worker that dies are sent again.
+    """
+    import dask
+
+    client = _client()
+    with _losses_said(), dask.config.set({"distributed.admin.large-graph-warning-threshold": "10GB"}):
+        return [client.persist(dask.delayed(value, traverse=False, pure=False)) for value in values]
+
+
+@contextmanager
+def _losses_said() -> Iterator[None]:
+    """What a lost cluster raises, in one sentence."""
     from distributed import KilledWorker
     from distributed.comm import CommClosedError
 
     try:
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "10GB"}):
-            return dask.compute(collection)[0]
+        yield
     except KilledWorker as error:
         raise LostCluster(f"A task has killed several Dask workers, perhaps for want of memory: {error}") from error
     except (CommClosedError, OSError, TimeoutError) as error:

@@ -22,6 +22,7 @@ from pcarann.latent.smoothing import Smoothing
 from pcarann.latent.units import Units
 from pcarann.scale.engine import computed
 from pcarann.scale.kinds import lazy_array
+from pcarann.scale.members import on_workers
 from pcarann.scale.report import ScaleReport
 from pcarann.scale.source import Lazy, spread_rows
 from pcarann.settings import Settings
@@ -61,7 +62,7 @@ def lazy_samples(
         found.append(fields)
         units.append(_unit(fields))
     divided = [one if isinstance(one, Lazy) or u == 1.0 else one / u for one, u in zip(found, units, strict=True)]
-    samples = Samples(divided[0], divided[1], grids, Units(*units), smoothing, together=together)
+    samples = Samples(divided[0], divided[1], grids, Units(*units), smoothing, together=together, elsewhere=on_workers)
     return settings, samples, packing
 
 
