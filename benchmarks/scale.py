@@ -2,14 +2,15 @@
 
     python benchmarks/scale.py [--quick] [--parts agreement memory wide workers] [-o results/scale]
 
-agreement   the paper's problems in memory and lazy, three chunkings, 1, 2 and 4 workers: largest difference of
-            predictions, relative to the largest value
+agreement   the paper's problems in memory and lazy, cut into several blocks on each side, three chunkings, 1, 2 and 4
+            workers: largest difference of predictions, relative to the largest value
 memory      generated fields of growing number on workers of 2 GB each, fitted, calibrated, predicted to a zarr store:
-            seconds of each, beside those of reading alone and of the arithmetic of the PCAs alone, and the peak memory
-            of every process
+            seconds of each, beside those of reading alone and of the arithmetic of the PCAs alone, what workers
+            sent, and the peak memory of every process
 wide        200 fields of 10⁷ points by threads of one process, inside 6 GB
-workers     the fit of the largest number that `memory` has with one worker and with two
+workers     the fit of one number of fields with one worker and with two
 
+From `memory` and `workers` follows a model of the cost, and what it says of 64 workers and 10⁷ samples.
 Fields are made from their number when they are read, so that no disk limits what is measured.
 """
 
@@ -39,9 +40,21 @@ from pcarann.scale.writing import write_predictions
 __all__ = ["main", "table"]
 
 Row = dict[str, Any]
-PROBLEMS = ("burgers", "darcy", "navier_stokes", "backward_heat")
+PROBLEMS: dict[str, tuple[int, str, Row]] = {
+    "burgers": (400, "12MB", {}),
+    "darcy": (400, "12MB", {"fine": 113}),
+    "navier_stokes": (160, "12MB", {"steps": 10}),
+    "backward_heat": (160, "12MB", {}),
+    "backward_heat of many samples": (5000, "300MB", {"grid": 32, "steps": 2}),
+}
+"""Samples, memory that makes several blocks of them, and options of a quick solver"""
+CHUNKS = ("samples", "few samples", "space")
 PARTS = ("agreement", "memory", "wide", "workers")
 _MODES = 12  # of the generated fields
+AHEAD = (10_000_000, 64)
+"""Samples and workers that the model of the cost is asked for"""
+LINK = 1.0e9
+"""Bytes in a second between two workers, as assumed: a network of 10 Gbit/s"""
 
 
 def main(arguments: Sequence[str] | None = None) -> Path:
@@ -50,6 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     options.output.mkdir(parents=True, exist_ok=True)
     path: Path = options.output / "scale.json"
     record: Row = {"kind": "scale", "quick": options.quick, "machine": machine_facts(None), "rows": []}
+    if path.exists():  # parts that are not measured again stay
+        kept = json.loads(path.read_text())["rows"]
+        record["rows"] = [row for row in kept if row["part"] not in options.parts]
     measure: dict[str, Callable[[bool], list[Row]]] = {
         "agreement": agreement,
         "memory": in_memory_limits,
@@ -59,6 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     for part in options.parts:
         record["rows"] += measure[part](options.quick)
         record["load"] = os.getloadavg()[0]
+        record["model"] = cost_model(record["rows"])
         for file, text in ((path, json.dumps(record, indent=1)), (path.with_suffix(".md"), table(record))):
             with atomic_writer(file) as out:
                 out.write(text.encode())
@@ -68,18 +85,22 @@ def main(arguments: Sequence[str] | None = None) -> Path:
 def agreement(quick: bool) -> list[Row]:
     """The problems in memory and lazy."""
     rows = []
-    for name in PROBLEMS[:1] if quick else PROBLEMS:
-        data = import_module(f"pcarann.problems.{name}").generate(120 if quick else 600, seed=0)
+    for name, (samples, memory, solver) in list(PROBLEMS.items())[: 1 if quick else None]:
+        count = 60 if quick else samples
+        data = import_module(f"pcarann.problems.{name.split()[0]}").generate(count, seed=0, **solver)
         a, u = data.inputs, data.outputs
         options: Row = {"n_components": (20, 20) if quick else (60, 60), "n_members": 2, "ridge": 1e-6}
+        options |= {"widths": (60, 40)} if quick else {}
         known = PCARaNN(**options).fit(a, u).predict(a[:50])
-        for count in (1,) if quick else (1, 2, 4):
-            with _cluster(count, "2GB"):
-                for rows_each in (len(a), 100, 37):
-                    model = PCARaNN(**options).fit(_lazily(a, rows_each), _lazily(u, rows_each))
+        for workers_there in (1,) if quick else (1, 2, 4):
+            with _cluster(workers_there, "2GB"), limited(memory):
+                for chunks in CHUNKS:
+                    model = PCARaNN(**options).fit(_lazily(a, chunks), _lazily(u, chunks))
                     apart = float(np.abs(model.predict(a[:50]) - known).max() / np.abs(known).max())
-                    found = {"part": "agreement", "case": name, "workers": count, "chunks": rows_each}
-                    rows.append(found | {"apart": apart, "pca": [side.method for side in model.scale_report_.sides]})
+                    found = {"part": "agreement", "case": name, "workers": workers_there, "chunks": chunks}
+                    sides = _sides(model)
+                    found |= {"pca": [side.method for side in sides], "blocks": [side.blocks for side in sides]}
+                    rows.append(found | {"samples": count, "apart": apart})
     return rows
 
 
@@ -104,9 +125,11 @@ def _generated_row(part: str, samples: int, values: int, count: int) -> Row:
     folder = tempfile.mkdtemp()
     with _cluster(count, "2GB") as client:
         row["reading"] = _seconds(lambda: (X.sum().compute(), y.sum().compute()))
+        row["arithmetic"] = max(client.run(arithmetic, values, samples).values()) / count
         row["fit"] = _seconds(lambda: model.fit(X, y))
         row["stages"] = model.fit_seconds_
-        row["passes"] = [side.passes for side in model.scale_report_.sides]
+        row["passes"] = [side.passes for side in _sides(model)]
+        row["moved"] = sum(client.run(_sent).values())
         row["calibrate"] = _seconds(lambda: model.calibrate(fresh, truth))
         row["predict"] = _seconds(lambda: write_predictions(model, X, Path(folder) / "out.zarr", "benchmark"))
         row["r2"] = model.score(fresh, truth)
@@ -159,10 +182,39 @@ def _made(numbers: Any, points: Any, values: int, side: int) -> Any:
     return (c / orders) @ np.cos(np.pi * orders[:, None] * (points + 0.5) / values)
 
 
-def _lazily(array: Any, rows: int) -> Any:
+def arithmetic(values: int, samples: int) -> float:
+    """Seconds that the sums of both PCAs over so many samples take one core, from some of them in memory."""
+    rows = min(samples, max(64, (1 << 24) // values))
+    fields, modes = np.random.default_rng(0).normal(size=(rows, values)), np.ones((values, _MODES))
+    begun = time.perf_counter()
+    for part in np.array_split(fields, max(1, rows // 512)):
+        centred = part - modes[:, 0]
+        _ = centred.T @ centred, centred @ modes, (centred**2).sum(axis=1), (part**2).sum(axis=1)
+    return 2 * (time.perf_counter() - begun) * samples / rows
+
+
+def _sides(model: PCARaNN) -> Sequence[Any]:
+    """What is reported of inputs and outputs."""
+    return () if model.scale_report_ is None else model.scale_report_.sides
+
+
+def _sent(dask_worker: Any) -> int:
+    """Bytes that a worker has sent to other workers and to the caller."""
+    return int(dask_worker.transfer_outgoing_bytes_total)
+
+
+def _lazily(array: Any, chunks: str) -> Any:
+    import dask
     import dask.array as da
 
-    return da.from_array(array, chunks=(rows, *[-1] * (array.ndim - 1)))
+    whole, rest = len(array), array.ndim - 1
+    wanted: Row = {
+        "samples": ("auto", *[-1] * rest),
+        "few samples": (max(1, whole // 29), *[-1] * rest),
+        "space": (whole, "auto", *[-1] * (rest - 1)),
+    }
+    with dask.config.set({"array.chunk-size": "4MB"}):
+        return da.from_array(array, chunks=wanted[chunks])
 
 
 def _cluster(count: int, memory: str) -> Any:
@@ -191,21 +243,62 @@ def _peak() -> int:
     return 1024 * int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])
 
 
+def cost_model(rows: Sequence[Row]) -> Row | None:
+    """Seconds of a fit as constant + a N / W + b N, of the rows with most values; None where there are too few.
+
+    N samples, W workers. What workers send each other grows with N, and takes N / W of it where links are many.
+    """
+    from scipy.optimize import nnls
+
+    used = [row for row in rows if row["part"] in ("memory", "workers")]
+    if len(used) < 3 or len({row["workers"] for row in used}) < 2:
+        return None
+    terms = np.array([[1.0, row["samples"] / row["workers"], row["samples"]] for row in used])
+    seconds = np.array([row["fit"] for row in used])
+    found, _ = nnls(terms / seconds[:, None], np.ones(len(used)))
+    wrong = float(np.abs(terms @ found / seconds - 1).max())
+    moved = float(np.mean([row["moved"] / row["samples"] for row in used if row["workers"] > 1]))
+    samples, workers_there = AHEAD
+    time_there = float(found @ [1.0, samples / workers_there, samples])
+    return {
+        "constant": float(found[0]),
+        "each_over_workers": float(found[1]),
+        "each": float(found[2]),
+        "largest_relative_error": wrong,
+        "moved_each": moved,
+        "ahead": {"samples": samples, "workers": workers_there, "values": used[0]["values"], "seconds": time_there}
+        | {"moved": moved * samples, "seconds_on_links": moved * samples / workers_there / LINK},
+    }
+
+
 def table(record: Row) -> str:
     """All rows in words."""
     lines = [
-        "| part | case | samples × values | workers | s to fit | s to predict | peak GB | agrees to |",
-        "|---|---|---|---|---|---|---|---|",
+        "| part | case | samples × values | workers | blocks | s to read once | s of arithmetic | s to fit "
+        "| s to predict | GB sent | peak GB | agrees to |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in record["rows"]:
         peak = max([*row.get("peak_workers", [0]), row.get("peak_client", 0)]) / 1e9
-        size = f"{row['samples']} × {row['values']}" if "samples" in row else f"chunks of {row['chunks']}"
-        lines.append(
-            f"| {row['part']} | {row.get('case', 'generated')} | {size} | {row.get('workers', '')} | "
-            f"{_number(row.get('fit'))} | {_number(row.get('predict'))} | {_number(peak or None)} | "
-            f"{'' if 'apart' not in row else format(row['apart'], '.1e')} |"
-        )
-    return "\n".join(lines) + "\n"
+        size = f"{row['samples']} × {row['values']}" if "values" in row else f"{row['samples']}, by {row['chunks']}"
+        numbers = [row.get(name) for name in ("reading", "arithmetic", "fit", "predict")]
+        numbers += [row["moved"] / 1e9 if "moved" in row else None, peak or None]
+        blocks = ", ".join(map(str, row.get("blocks", ())))
+        cells = [row["part"], row.get("case", "generated"), size, str(row.get("workers", "")), blocks]
+        cells += [*map(_number, numbers), format(row["apart"], ".1e") if "apart" in row else ""]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n" + (_said_of(record["model"]) if record.get("model") else "")
+
+
+def _said_of(model: Row) -> str:
+    ahead = model["ahead"]
+    return (
+        f"\nA fit of N samples on W workers takes {model['constant']:.3g} + {model['each_over_workers']:.3g} N / W + "
+        f"{model['each']:.3g} N seconds, to {100 * model['largest_relative_error']:.0f} % of what was measured. That "
+        f"is {ahead['seconds']:.3g} s for {ahead['samples']:g} samples of {ahead['values']} values on "
+        f"{ahead['workers']} workers; they send {ahead['moved'] / 1e9:.3g} GB, which takes "
+        f"{ahead['seconds_on_links']:.2g} s on links of {LINK / 1e9:.3g} GB/s that all work at a time.\n"
+    )
 
 
 def _number(value: float | None) -> str:

@@ -321,9 +321,9 @@ class Fitted:
             state=self.state + 1,
         )
 
-    def refitted(self, inputs: Array, outputs: Array, ridge: float) -> Fitted:
-        """The record after a fit of the readouts to all samples learned so far and these, at once."""
-        rows = self.rows.appended(*self.latent_pairs(inputs, outputs), forgetting=1.0)
+    def refitted(self, pairs: tuple[Array, Array], ridge: float) -> Fitted:
+        """The record after a fit of the readouts to all samples learned so far and these latents, at once."""
+        rows = self.rows.appended(*pairs, forgetting=1.0)
         x, y, weights = rows.joined()
         ensemble = batch_refit(self.ensemble, rows, ridge=ridge).tried(x)
         parts = {"x": x, "y": y, "weights": weights, "ridge": ridge, "adaptation": None, "n_adapted": 0}

@@ -27,7 +27,8 @@ from pcarann.derivatives.latent_model import linearized_at
 from pcarann.fitted import Fitted
 from pcarann.fitting import plain_samples, train
 from pcarann.options import Adapt, Fields, Kernel
-from pcarann.scale.calibration import streamed
+from pcarann.scale.calibration import lazy_latents, streamed
+from pcarann.scale.engine import passes_shown
 from pcarann.scale.kinds import is_lazy
 from pcarann.scale.predictions import lazy_novelty
 from pcarann.scale.samples import lazy_samples, scale_report
@@ -159,11 +160,9 @@ class PCARaNN(FittedAttributes, Surrogate):
         together wherever samples are held out.
         """
         with writing(self):
-            prepared = (lazy_samples if is_lazy(X, y) else plain_samples)(
-                X, y, Settings.of(self), check_count(together, "together"), self.device
-            )
-            settings, samples, packing = prepared
-            with progress(self.verbose) as tick:
+            asked = Settings.of(self), check_count(together, "together"), self.device
+            with progress(self.verbose) as tick, passes_shown(tick):
+                settings, samples, packing = (lazy_samples if is_lazy(X, y) else plain_samples)(X, y, *asked)
                 self._fitted = fitted = replace(train(settings, samples, tick), packing=packing)
             self.__dict__.pop("auto_report_", None)
             self.scale_report_ = scale_report(samples) if is_lazy(X, y) else None
@@ -242,9 +241,10 @@ class PCARaNN(FittedAttributes, Surrogate):
         """Refit the readout at once to all samples learned so far and these: the batch peer of `partial_fit`."""
         with writing(self):
             fitted = self._require_fitted()
-            look, outputs = self._new_pairs(X, y, fitted)
             chosen = fitted.ridge if ridge is None else check_number(ridge, "ridge", least=0.0)
-            self._fitted = fitted.refitted(look.inputs, outputs, chosen)
+            new = None if is_lazy(X, y) else self._new_pairs(X, y, fitted)
+            pairs = lazy_latents(self, X, y) if new is None else fitted.latent_pairs(new[0].inputs, new[1])
+            self._fitted = fitted.refitted(pairs, chosen)
         return self
 
     def on(self, target: Any, inputs: Any = None) -> PCARaNN:

@@ -29,7 +29,7 @@ from pcarann.mesh.mesh import Mesh
 from pcarann.metrics import variance_weighted_r2
 from pcarann.options import whole_options
 from pcarann.quantity.quantity import Quantity
-from pcarann.scale.calibration import lazy_calibration
+from pcarann.scale.calibration import lazy_calibration, streamed
 from pcarann.scale.kinds import is_lazy, refuse_lazy
 from pcarann.scale.predictions import lazy_band, lazy_prediction, lazy_score
 from pcarann.storage.container import write
@@ -127,6 +127,19 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
                 calibration, errors, said = self._calibration(X, y, fitted)
             self._publish(calibration=calibration, calibrated=fitted.state, history=History.calibrated(errors))
         warn_user(*said)
+        return self
+
+    def observe(self, X: Array, y: Array) -> Self:
+        """Compare predictions with what came true, without learning from it: intervals and `monitor` follow.
+
+        Samples are taken in the order in which they came. A drift is said once, when it is found.
+        """
+        if not is_lazy(X, y):
+            return super().observe(X, y)
+        with writing(self):
+            self._require_fitted()
+            found = streamed(self, "observe", X, y)
+            self._publish(calibration=found.calibration, history=found.history)
         return self
 
     def trained_on(self, X: Any, y: Any, **how: Any) -> Any:

@@ -11,7 +11,7 @@ from lazy_data import OPTIONS, apart, fields, lazily
 
 from pcarann import PCARaNN
 from pcarann.scale import limited
-from pcarann.scale.engine import Budget, LostCluster, computed, over_blocks
+from pcarann.scale.engine import Budget, LostCluster, computed, over_blocks, passes_shown
 
 A, U = fields(420)
 
@@ -36,6 +36,14 @@ def test_blocks_are_added_and_kept_in_order(alone):
 
 def _squared(block, factor, *, shift):
     return block + shift, block * factor
+
+
+def test_blocks_that_are_done_are_shown():
+    seen, blocks = [], [dask.delayed(i) for i in range(3)]
+    with passes_shown(lambda *found: seen.append(found)):
+        over_blocks(_squared, blocks, [(10,)] * 3, {"shift": 1}, sum, shown="reading X")
+        over_blocks(_squared, blocks, [(10,)] * 3, {"shift": 1}, sum)
+    assert seen == [("reading X", i, 3) for i in range(4)]
 
 
 def test_a_fit_on_a_cluster_is_that_in_memory(cluster):

@@ -25,6 +25,11 @@ def test_what_cannot_be_read_is_refused_in_one_sentence():
     refused("must have shape", lazily(A[:, 0, 0], 50))
 
 
+def test_samples_that_belong_together_are_whole_groups():
+    with pytest.raises(ValueError, match="together=7 must divide the number of samples, found 120"):
+        PCARaNN(**OPTIONS).fit(lazily(A, 50), lazily(U, 50), together=7)
+
+
 def test_values_that_are_not_finite_are_counted_and_the_first_is_named():
     for array, name in ((A, "X"), (U, "y")):
         bad = array.copy()

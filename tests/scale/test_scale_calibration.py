@@ -1,3 +1,5 @@
+from copy import deepcopy
+
 import numpy as np
 import pytest
 from lazy_data import OPTIONS, apart, fields, lazily
@@ -9,8 +11,11 @@ from pcarann.scale.calibration import Counts
 A, U = fields(300)
 
 
+FITTED = PCARaNN(**OPTIONS).fit(A[:160], U[:160])
+
+
 def fitted():
-    return PCARaNN(**OPTIONS).fit(A[:160], U[:160])
+    return deepcopy(FITTED)
 
 
 def test_a_lazy_calibration_is_that_in_memory():
@@ -62,3 +67,23 @@ def test_a_stream_that_breaks_leaves_the_old_model():
     with pytest.raises(ValueError, match="NaN"):
         model.partial_fit(lazily(A, 40), lazily(bad, 40))
     assert model.fitted_ is before
+
+
+def test_what_came_true_lazily_is_observed_in_its_order(monkeypatch):
+    monkeypatch.setattr(calibration, "_STREAM_ROWS", 50)
+    known, model = (fitted().calibrate(A[160:200], U[160:200]) for _ in range(2))
+    for start in (200, 250):
+        known.observe(A[start : start + 50], U[start : start + 50])
+    model.observe(lazily(A[200:], 30), lazily(U[200:], 70))
+    assert str(model.monitor) == str(known.monitor)
+    assert apart(model.predict_interval(A[:9]).upper, known.predict_interval(A[:9]).upper) < 1e-9
+    assert apart(model.predict(A), known.predict(A)) == 0
+
+
+def test_a_refit_to_lazy_samples_is_that_in_memory():
+    known = fitted().refit_readout(A[200:], U[200:], ridge=1e-6)
+    with limited("8MB"):
+        model = fitted().refit_readout(lazily(A[200:], 30), lazily(U[200:], 30), ridge=1e-6)
+    assert apart(model.predict(A), known.predict(A)) < 1e-9
+    with pytest.raises(ValueError, match="another grid cannot adapt"):
+        model.on((9, 10)).refit_readout(lazily(A, 30), lazily(U, 30))

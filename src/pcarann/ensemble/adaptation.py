@@ -17,7 +17,7 @@ from pcarann.ensemble.members import Member
 from pcarann.ensemble.pairs import stream
 from pcarann.readout.direct import fit_readout
 from pcarann.readout.recursive import Dual, Primal, RecursiveLeastSquares, appended
-from pcarann.readout.streamed import Block, NormalEquations
+from pcarann.readout.streamed import Block, NormalEquations, solve_streamed_readout
 
 __all__ = ["Adaptation", "Choice", "Rows", "Start", "batch_refit"]
 
@@ -198,6 +198,8 @@ def batch_refit(ensemble: Ensemble, rows: Rows, *, ridge: float) -> Ensemble:
     x, y, weights = rows.joined()
 
     def refit(member: Member) -> Array:
+        if x.shape[0] > max(_ROWS_AT_ONCE, member.features.count):
+            return solve_streamed_readout(lambda: _weighted_blocks(member, x, y, weights, 0, None), ridge).readout
         return fit_readout(*_weighted(member.features(x), y, weights, 0, None), ridge)[0]
 
-    return ensemble.with_readouts(list(ensemble.over_members(refit, x.shape[0])))
+    return ensemble.with_readouts(list(ensemble.over_members(refit, min(int(x.shape[0]), _ROWS_AT_ONCE))))

@@ -19,7 +19,7 @@ from pcarann.uncertainty.bands import scored
 from pcarann.uncertainty.conformal import Calibration, kept_ranks
 from pcarann.validation import check_fields, check_pair_lengths
 
-__all__ = ["Counts", "lazy_calibration", "streamed"]
+__all__ = ["Counts", "lazy_calibration", "lazy_latents", "streamed"]
 
 _BITS = 36  # of a float64 that a bin leaves out: 16 of its mantissa stay
 _TINY = 2.0**-40  # scores below count as this, and those above its inverse as infinite
@@ -93,6 +93,28 @@ def _scored_block(raw: Any, truth: Any, *, model: Any, grids: Any, whole: bool) 
     if whole:
         return None, (judged.floor, scores, judged.errors)
     return Counts.of(scores), (judged.floor, scores.max(axis=1), judged.errors)
+
+
+def lazy_latents(model: Any, X: Any, y: Any) -> tuple[Any, Any]:
+    """Latents of new lazy samples, (rows, latent) each, as a fitted model keeps them."""
+    fitted = model.fitted_
+    if fitted.is_elsewhere:
+        raise ValueError("A model on another grid cannot adapt: adapt the one that it came from, and call `on` again.")
+    blocks, own, constants = paired(model, opened_inputs(model, X)[0], opened_outputs(model, y))
+    _, kept = over_blocks(_latent_block, blocks, own, constants, _nothing)
+    x, latents = (fitted.place.xp.concat([fitted.place.put(one) for one in part]) for part in zip(*kept, strict=True))
+    return x, latents
+
+
+def _latent_block(raw: Any, truth: Any, *, model: Any, grids: Any) -> tuple[None, Any]:
+    fitted = model.fitted_
+    inputs = fitted.look(fitted.checked(raw.reshape(-1, *grids[0]))).inputs
+    outputs = fitted.outputs(check_fields(truth, "y", fitted.place)[0])
+    return None, tuple(to_host(part) for part in fitted.latent_pairs(inputs, outputs))
+
+
+def _nothing(_: list[Any]) -> None:
+    return None
 
 
 def streamed(model: Any, method: str, X: Any, y: Any) -> Any:

@@ -11,18 +11,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 from pcarann.backend.arrays import place_of
 from pcarann.backend.concurrency import single_threaded
+from pcarann.backend.progress import Tick
 from pcarann.validation import check_memory
 
-__all__ = ["Budget", "LostCluster", "computed", "kept_on_workers", "limited", "over_blocks"]
+__all__ = ["Budget", "LostCluster", "computed", "kept_on_workers", "limited", "over_blocks", "passes_shown"]
 
 _KEY = "pcarann.memory"  # of Dask's configuration
 _SHARE = 0.5  # of the memory that is free, where no limit was stated
 _BRANCHES = 4  # partial sums that are added at a time
+_tick: ContextVar[Tick | None] = ContextVar("tick", default=None)
 
 
 class LostCluster(RuntimeError):
@@ -84,12 +87,25 @@ def over_blocks(
     add: Callable[[list[Any]], Any],
     *,
     apart: bool = False,
+    shown: str = "",
 ) -> tuple[Any, list[Any]]:
     """Return the sum of what the task finds first in each block, and a list of what it finds second.
 
     The task is given a block, what is its own, and the constants. Blocks that must not be in memory together are
-    computed `apart`, one after another.
+    computed `apart`, one after another. How many are done is `shown` under this name where somebody looks.
     """
+    with _counted(task.__name__, len(blocks), shown):
+        return _over_blocks(task, blocks, own, constants, add, apart)
+
+
+def _over_blocks(
+    task: Callable[..., tuple[Any, Any]],
+    blocks: Sequence[Any],
+    own: Sequence[tuple[Any, ...]],
+    constants: dict[str, Any],
+    add: Callable[[list[Any]], Any],
+    apart: bool,
+) -> tuple[Any, list[Any]]:
     from dask import delayed
 
     shared = {name: delayed(value, traverse=False, pure=False) for name, value in constants.items()}
@@ -102,6 +118,37 @@ def over_blocks(
         sums = [summed(sums[i : i + _BRANCHES]) for i in range(0, len(sums), _BRANCHES)]
     total, kept = computed((sums[0], [one[1] for one in found]))
     return total, kept
+
+
+@contextmanager
+def passes_shown(tick: Tick) -> Iterator[None]:
+    """Tell how many blocks are done inside a `with` block. Of a cluster, its dashboard tells that."""
+    before = _tick.set(tick)
+    try:
+        yield
+    finally:
+        _tick.reset(before)
+
+
+@contextmanager
+def _counted(task: str, blocks: int, shown: str) -> Iterator[None]:
+    tick = _tick.get()
+    if tick is None or not shown:
+        yield
+        return
+    from dask.callbacks import Callback
+
+    done = 0
+
+    def ended(key: Any, *_: Any) -> None:
+        nonlocal done
+        if str(key).startswith(task):
+            done += 1
+            tick(shown, done, blocks)
+
+    tick(shown, 0, blocks)
+    with Callback(posttask=ended):
+        yield
 
 
 def computed(collection: Any) -> Any:

@@ -87,9 +87,9 @@ class Reader:
         self.log.read += self.cut.reads
         starts = [(part.start, *mine) for part, mine in zip(self.cut.parts, own, strict=True)]
         blocks = self.cut.blocks(self.matrix)
-        return over_blocks(
-            task, blocks, starts, constants | {"frame": self.frame}, add, apart=self.cut.shared and self.cut.axis == 1
-        )
+        alone = self.cut.shared and self.cut.axis == 1
+        shown = f"reading {self.frame.name}, pass {self.log.passes}"
+        return over_blocks(task, blocks, starts, constants | {"frame": self.frame}, add, apart=alone, shown=shown)
 
     def _iterated(self, task: Callable[..., Any], own: list[tuple[Any, ...]], **constants: Any) -> Array:
         return self._pass(task, own, _total, **constants)[0]

@@ -46,6 +46,8 @@ def lazy_samples(
     grids = (sides[0][1], sides[1][1])
     count = int(sides[0][0].shape[0])
     check_pair_lengths(count, int(sides[1][0].shape[0]))
+    if count % together:
+        raise ValueError(f"together={together} must divide the number of samples, found {count}.")
     given = settings.fields.quadrature
     weights = [given[i] if given[i] is not None else quadrature[i] for i in (0, 1)]
     settings = settings.weighted((weights[0], weights[1]))
