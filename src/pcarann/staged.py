@@ -25,7 +25,7 @@ from pcarann.containers.packing import packed
 from pcarann.mesh.mesh import Mesh
 from pcarann.operator import PCARaNN
 from pcarann.options import Grid
-from pcarann.scale.kinds import refuse_lazy
+from pcarann.scale.stages import stage_samples
 from pcarann.spatial.chain import relative_error
 from pcarann.spatial.channels import Channels
 from pcarann.spatial.ends import ends_of
@@ -145,14 +145,14 @@ class Staged(Surrogate):
         """
         with writing(self):
             began = perf_counter()
-            refuse_lazy("Staged.fit", X, y)
+            seed, together = check_seed(self.random_state), check_count(together, "together")
+            X, y, together, ranges = stage_samples(X, y, self._most, seed, together)
             mesh = self.grid if isinstance(self.grid, Mesh) else None
             pair = packed(X, y, in_space=True, mesh=mesh, device=self.device)
             place = place_of(pair.X, self.device).computing
             inputs, input_grid = check_fields(pair.X, "X", place, least=FOLDS)
             outputs, output_grid = check_fields(pair.y, "y", place, least=FOLDS)
             check_pair_lengths(inputs.shape[0], outputs.shape[0])
-            seed, together = check_seed(self.random_state), check_count(together, "together")
             if inputs.shape[0] % together or inputs.shape[0] < 2 * together:
                 raise ValueError(
                     f"{inputs.shape[0]} samples are not two groups or more of together={together}, as the pairs of a "
@@ -185,7 +185,7 @@ class Staged(Surrogate):
             with progress(self.verbose) as tick:
                 grown = fit_stages(samples, layouts, scene, replace(wanted, tick=tick), held, judged)
             begun = relative_error(*(part[-held:, :] for part in samples[1:])) if judged is None else judged(grown.none)
-            known = range_of(layout, every, units.inputs)
+            known = (ranges or (lambda *asked: range_of(asked[0], every, asked[1])))(layout, units.inputs)
             record = FittedStages.of(grown, samples, start, units, (begun, 0 if judged else held), known)
             place.wait()
             record = replace(record, packing=pair.packing, known=record.fingerprints(inputs, outputs))
@@ -305,11 +305,16 @@ class Staged(Surrogate):
             tensors |= {f"model/{name}": part for name, part in parts.items()}
         return document, tensors
 
+    @property
+    def _most(self) -> int | None:
+        return None if self.max_samples is None else check_count(self.max_samples, "max_samples", least=FOLDS)
+
     def _some(self, inputs: Array, outputs: Array, seed: int, together: int) -> tuple[Array, Array, int]:
         """No more samples than asked for, those that belong together drawn one by one where there are too many."""
-        if self.max_samples is None or inputs.shape[0] <= check_count(self.max_samples, "max_samples", least=FOLDS):
+        most = self._most
+        if most is None or inputs.shape[0] <= most:
             return inputs, outputs, together
-        rows = spread(int(inputs.shape[0]), self.max_samples, seed=seed)
+        rows = spread(int(inputs.shape[0]), most, seed=seed)
         return taken(inputs, rows), taken(outputs, rows), 1
 
     def _start(

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from lazy_data import OPTIONS, apart, fields, lazily
 
-from pcarann import Fields, Marching, PCARaNN, Staged, auto
+from pcarann import Fields, PCARaNN, auto
 from pcarann.scale import ScaleReport, limited
 
 A, U = fields(420)
@@ -97,7 +97,6 @@ def _interrupted(block, info):
     return block
 
 
-@pytest.mark.parametrize("fit", [Staged().fit, Marching().fit, auto])
-def test_who_works_in_memory_says_so(fit):
+def test_who_works_in_memory_says_so():
     with pytest.raises(ValueError, match="works in memory"):
-        fit(lazily(A, 60), lazily(U, 60))
+        auto(lazily(A, 60), lazily(U, 60))

@@ -36,16 +36,17 @@ from pcarann.marching.controls import reading_channels
 from pcarann.marching.derivative import linearized_flow
 from pcarann.marching.flow import Flow
 from pcarann.marching.intervals import WindowCalibration
+from pcarann.marching.lazy import LazyTrajectories
 from pcarann.marching.learning import learned
 from pcarann.marching.marched import Marched
 from pcarann.marching.novelty import RolloutNovelty, novelty_along
 from pcarann.marching.report import RolloutReport
 from pcarann.marching.step import check_step
 from pcarann.marching.trajectories import Trajectories
-from pcarann.marching.windows import judged_window, later_times, reach_of, reaches
+from pcarann.marching.windows import judged_window, later_times, reaches
 from pcarann.metrics import variance_weighted_r2
 from pcarann.operator import PCARaNN
-from pcarann.scale.kinds import refuse_lazy
+from pcarann.scale.kinds import is_lazy
 from pcarann.storage.formats import Document, Tensors
 from pcarann.surrogate import Surrogate
 from pcarann.uncertainty.bands import Band, Block, Spread
@@ -109,8 +110,8 @@ class Marching(Surrogate):
             model: Any = clone(check_step(self.model)) if self.model is not None else PCARaNN()
             device = getattr(model, "device", None)
             only_arrays(X=X, y=y)
-            refuse_lazy("Marching.fit", X, y)
-            whole = Trajectories.of(X, y, controls, step=self.step, first=self.first, device=device)
+            kind = LazyTrajectories if is_lazy(X, y) else Trajectories
+            whole = kind.of(X, y, controls, step=self.step, first=self.first, device=device)
             if whole.controls is not None and isinstance(model, PCARaNN):
                 reading_channels(model)
             model, report = learned(model, whole, chosen=bool(self.choose))
@@ -119,7 +120,7 @@ class Marching(Surrogate):
                 whole.step,
                 whole.window,
                 n_controls=whole.n_controls,
-                reach=reach_of(model.fitted_, whole),
+                reach=whole.reach(model.fitted_),
                 report=report,
                 seconds={"total": time.perf_counter() - begun},
             )
@@ -278,7 +279,7 @@ class Marching(Surrogate):
             parts, said = self._judged(X, y, controls, learned=True)
             model = model.partial_fit(*new.pairs())
             parts |= {"calibrated": model.fitted_.state} if parts else {}
-            reach = None if marched.reach is None else marched.reach.joined(reach_of(model.fitted_, new))
+            reach = None if marched.reach is None else marched.reach.joined(new.reach(model.fitted_))
             self._marched = replace(marched, model=model, reach=reach, **parts)
         warn_user(*said)
         return self

@@ -12,7 +12,6 @@ from typing import Any
 
 from sklearn.base import clone
 
-from pcarann.backend.arrays import Array, place_of
 from pcarann.marching.choice import AS_GIVEN, Choice, choose
 from pcarann.marching.judge import Judge
 from pcarann.marching.report import RolloutReport
@@ -40,11 +39,11 @@ def learned(model: Any, whole: Trajectories, *, chosen: bool) -> tuple[Any, Roll
             model.fitted_ = model.fitted_.remembering(*flat)
         found = judge.mean(model.fitted_)
         tried = (("as fitted", judge.error(found)),)
-        return model, RolloutReport.of(judge, found, _mean_field(learning), tried, "as fitted", None)
+        return model, RolloutReport.of(judge, found, learning.mean(), tried, "as fitted", None)
     choice = choose(model, learning, judge) if isinstance(model, PCARaNN) else _as_given(model, learning, judge)
     model = _fitted(model.set_params(**choice.parameters), whole)
     seen = judge.error(judge.mean(model.fitted_))
-    report = RolloutReport.of(judge, choice.found, _mean_field(learning), choice.tried, choice.chosen, seen)
+    report = RolloutReport.of(judge, choice.found, learning.mean(), choice.tried, choice.chosen, seen)
     return model, report
 
 
@@ -58,10 +57,3 @@ def _as_given(model: Any, learning: Trajectories, judge: Judge) -> Choice:
         warnings.simplefilter("ignore")
         found = judge.mean(_fitted(clone(model), learning).fitted_)
     return Choice(((AS_GIVEN, judge.error(found)),), AS_GIVEN, {}, found)
-
-
-def _mean_field(learning: Trajectories) -> Array:
-    """The mean of all snapshots, (values,)"""
-    fields = learning.fields
-    xp = place_of(fields).xp
-    return xp.mean(xp.reshape(fields, (fields.shape[0] * fields.shape[1], -1)), axis=0)

@@ -13,9 +13,10 @@ from typing import Any
 from pcarann.backend.arrays import Array, Place, place_of
 from pcarann.backend.random import permutation
 from pcarann.marching.controls import as_channels, checked_controls
+from pcarann.marching.watch import Reach
 from pcarann.validation import check_count, check_fields
 
-__all__ = ["FEWEST_TO_JUDGE", "Trajectories", "snapshots_of"]
+__all__ = ["FEWEST_TO_JUDGE", "Trajectories", "checked_times", "snapshots_of"]
 
 FEWEST_TO_JUDGE = 5
 """Trajectories, of fewer of which none is held out"""
@@ -53,23 +54,12 @@ class Trajectories:
 
         `wanted` controls are known after a fit.
         """
-        step = check_count(step, "step")
         place = place_of(X, device).computing
         X, y = (snapshots_of(part, name, place) for part, name in ((X, "X"), (y, "y")))
-        if X.shape[2:] != y.shape[2:] or X.shape[0] != y.shape[0]:
-            raise ValueError(
-                "Marching wants trajectories: X of shape (samples, times, *grid) and y of the times that follow on the "
-                f"same grid, found {tuple(X.shape)} and {tuple(y.shape)}."
-            )
-        if step > X.shape[1]:
-            raise ValueError(f"step={step} needs as many input snapshots to start from, found {X.shape[1]}.")
+        step, first = checked_times(X, y, step, first)
         samples, times = int(X.shape[0]), int(X.shape[1] + y.shape[1])
-        if not isinstance(first, Integral) or not 0 <= int(first) < times - step:
-            raise ValueError(
-                f"first must leave pairs: a whole number of at least 0 and below {times - step}, got {first!r}."
-            )
         acting = checked_controls(controls, place, samples=samples, departures=times - step, wanted=wanted)
-        return cls(place.xp.concat([X, y], axis=1), int(X.shape[1]), step, int(first), acting)
+        return cls(place.xp.concat([X, y], axis=1), int(X.shape[1]), step, first, acting)
 
     def __len__(self) -> int:
         return int(self.fields.shape[0])
@@ -99,6 +89,19 @@ class Trajectories:
             return starts, ends
         return as_channels(starts, xp.reshape(self.controls[:, self.first :, :], (-1, self.n_controls))), ends
 
+    def mean(self) -> Array:
+        """The mean of all snapshots, (values,)"""
+        xp = place_of(self.fields).xp
+        return xp.mean(self.flat(), axis=0)
+
+    def reach(self, state: Any) -> Reach:
+        """The range of the snapshots, in the units inside of a fitted step."""
+        return Reach.of(state.outputs(state.place.put(self.flat())), self.pairs_each)
+
+    def flat(self) -> Array:
+        """All snapshots, (snapshots, values)"""
+        return place_of(self.fields).xp.reshape(self.fields, (self.fields.shape[0] * self.fields.shape[1], -1))
+
     def split(self, seed: int) -> tuple[Trajectories, Trajectories | None]:
         """Those that learn, and those that judge: a fifth, at most 40; None of fewer than five."""
         count = len(self)
@@ -114,6 +117,24 @@ class Trajectories:
         parts = (None if part is None else place.xp.take(part, where, axis=0) for part in (self.fields, self.controls))
         fields, controls = parts
         return Trajectories(fields, self.given, self.step, self.first, controls)
+
+
+def checked_times(X: Array, y: Array, step: Any, first: Any) -> tuple[int, int]:
+    """The step and the first snapshot that is used, of trajectories that fit to each other; or a refusal."""
+    step = check_count(step, "step")
+    if X.shape[2:] != y.shape[2:] or X.shape[0] != y.shape[0]:
+        raise ValueError(
+            "Marching wants trajectories: X of shape (samples, times, *grid) and y of the times that follow on the "
+            f"same grid, found {tuple(X.shape)} and {tuple(y.shape)}."
+        )
+    if step > X.shape[1]:
+        raise ValueError(f"step={step} needs as many input snapshots to start from, found {X.shape[1]}.")
+    times = int(X.shape[1] + y.shape[1])
+    if not isinstance(first, Integral) or not 0 <= int(first) < times - step:
+        raise ValueError(
+            f"first must leave pairs: a whole number of at least 0 and below {times - step}, got {first!r}."
+        )
+    return step, int(first)
 
 
 def snapshots_of(value: Any, name: str, place: Place) -> Array:

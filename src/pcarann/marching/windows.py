@@ -8,23 +8,14 @@ from typing import Any
 import numpy as np
 
 from pcarann.marching.flow import Flow
-from pcarann.marching.trajectories import Trajectories
-from pcarann.marching.watch import Reach
 
-__all__ = ["judged_window", "later_times", "reach_of", "reaches"]
+__all__ = ["judged_window", "later_times", "reaches"]
 
 
 def later_times(y: Any) -> int | None:
     """Later times of y; None where it has none."""
     shape = np.shape(y)
     return int(shape[1]) if len(shape) > 1 and shape[1] else None
-
-
-def reach_of(state: Any, whole: Trajectories) -> Reach:
-    """The range of the snapshots of trajectories, in the units inside."""
-    fields = state.place.put(whole.fields)
-    flat = state.place.xp.reshape(fields, (fields.shape[0] * fields.shape[1], -1))
-    return Reach.of(state.outputs(flat), whole.pairs_each)
 
 
 def reaches(flow: Flow, y: Any) -> bool:

@@ -1,0 +1,87 @@
+"""Trajectories that are not in memory: their pairs are lazy, and those that judge are read.
+
+Pairs of snapshots are rows of a lazy fit (`pcarann.scale`). At most 40 trajectories are held out: they fit into memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pcarann.backend.arrays import Array, place_of
+from pcarann.marching.trajectories import Trajectories, checked_times
+from pcarann.marching.watch import Reach
+from pcarann.scale.engine import Budget, computed, over_blocks
+from pcarann.scale.fields import checked_lazy, cut_along, matrix_of
+from pcarann.scale.kinds import lazy_array
+from pcarann.validation import required
+
+__all__ = ["LazyTrajectories"]
+
+
+class LazyTrajectories(Trajectories):
+    """Lazy snapshots from which a step is learned, and those that follow."""
+
+    @classmethod
+    def of(cls, X: Any, y: Any, controls: Any, **asked: Any) -> Trajectories:
+        """Lazy trajectories X, then y, or a refusal."""
+        import dask.array as da
+
+        if controls is not None:
+            raise ValueError("Lazy trajectories are learned without controls: compute them first.")
+        parts = []
+        for value, name in ((X, "X"), (required(y), "y")):
+            array = lazy_array(value)
+            array = checked_lazy(da.from_array(np.asarray(value)) if array is None else array, name)
+            if array.ndim < 3:
+                found = tuple(int(n) for n in array.shape)
+                raise ValueError(
+                    f"Marching wants trajectories: {name} of shape (samples, times, *grid), found {found}."
+                )
+            parts.append(array.astype(np.float64))
+        step, first = checked_times(parts[0], parts[1], asked["step"], asked["first"])
+        fields = da.concatenate([part.rechunk({0: parts[0].chunks[0], 1: -1}) for part in parts], axis=1)
+        return cls(fields.rechunk({1: -1}), int(parts[0].shape[1]), step, first)
+
+    def pairs(self) -> tuple[Any, Any]:
+        """All (u(t), u(t + s)), (samples × pairs, *grid) each, lazy."""
+        last = int(self.fields.shape[1]) - self.step
+        ends = (self.fields[:, self.first : last], self.fields[:, self.first + self.step :])
+        starts, later = (part.reshape((-1, *part.shape[2:])) for part in ends)
+        return starts, later
+
+    def split(self, seed: int) -> tuple[Trajectories, Trajectories | None]:
+        """Those that learn, and those that judge, in memory."""
+        learning, held = super().split(seed)
+        if held is None:
+            return learning, None
+        return learning, Trajectories(computed(held.fields), self.given, self.step, self.first)
+
+    def mean(self) -> Array:
+        """The mean of all snapshots, (values,)"""
+        return np.asarray(computed(self.fields.mean(axis=(0, 1)))).reshape(-1)
+
+    def reach(self, state: Any) -> Reach:
+        """The range of the snapshots, in the units inside."""
+        matrix = matrix_of(self.fields)
+        blocks = cut_along(matrix, 0, Budget.now(), "X").blocks(matrix)
+        constants = {"state": state, "times": int(self.fields.shape[1]), "phases": self.pairs_each}
+        found: Reach = over_blocks(_reach_block, blocks, [()] * len(blocks), constants, _furthest)[0]
+        return found
+
+    def _some(self, rows: list[int]) -> Trajectories:
+        return replace(self, fields=self.fields[rows])
+
+
+def _reach_block(raw: Any, *, state: Any, times: int, phases: int) -> tuple[Reach, None]:
+    flat = place_of(None).put(raw).reshape(len(raw) * times, -1)
+    return Reach.of(state.outputs(state.place.put(flat)), phases), None
+
+
+def _furthest(parts: list[Reach]) -> Reach:
+    found = parts[0]
+    for one in parts[1:]:
+        found = found.joined(one)
+    return found
