@@ -24,8 +24,9 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ LINK = 1.0e9
 
 
 def main(arguments: Sequence[str] | None = None) -> Path:
-    """Measure all parts; write one record and one table after each of them; return the path of the record."""
+    """Measure all parts; write record and table after each row; return the path of the record."""
     options = _options(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
     path: Path = options.output / "scale.json"
@@ -66,54 +67,55 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     if path.exists():  # parts that are not measured again stay
         kept = json.loads(path.read_text())["rows"]
         record["rows"] = [row for row in kept if row["part"] not in options.parts]
-    measure: dict[str, Callable[[bool], list[Row]]] = {
+    measure: dict[str, Callable[[bool], Iterator[Row]]] = {
         "agreement": agreement,
         "memory": in_memory_limits,
         "wide": wide,
         "workers": workers,
     }
     for part in options.parts:
-        record["rows"] += measure[part](options.quick)
-        record["load"] = os.getloadavg()[0]
-        record["model"] = cost_model(record["rows"])
-        for file, text in ((path, json.dumps(record, indent=1)), (path.with_suffix(".md"), table(record))):
-            with atomic_writer(file) as out:
-                out.write(text.encode())
+        for row in measure[part](options.quick):
+            record["rows"].append(row | {"load": os.getloadavg()[0]})
+            record["model"] = cost_model(record["rows"])
+            for file, text in ((path, json.dumps(record, indent=1)), (path.with_suffix(".md"), table(record))):
+                with atomic_writer(file) as out:
+                    out.write(text.encode())
     return path
 
 
-def agreement(quick: bool) -> list[Row]:
+def agreement(quick: bool) -> Iterator[Row]:
     """The problems in memory and lazy."""
-    rows = []
+    options: Row = {"n_components": (20, 20), "n_members": 2, "ridge": 1e-6, "widths": (60, 40), "scales": "energy"}
+    options |= {} if quick else {"n_components": (60, 60), "widths": (300, 200)}
+    cases = []
     for name, (samples, memory, solver) in list(PROBLEMS.items())[: 1 if quick else None]:
-        count = 60 if quick else samples
-        data = import_module(f"pcarann.problems.{name.split()[0]}").generate(count, seed=0, **solver)
-        a, u = data.inputs, data.outputs
-        options: Row = {"n_components": (20, 20) if quick else (60, 60), "n_members": 2, "ridge": 1e-6}
-        options |= {"widths": (60, 40)} if quick else {}
-        known = PCARaNN(**options).fit(a, u).predict(a[:50])
-        for workers_there in (1,) if quick else (1, 2, 4):
-            with _cluster(workers_there, "2GB"), limited(memory):
-                for chunks in CHUNKS:
+        data = import_module(f"pcarann.problems.{name.split()[0]}").generate(60 if quick else samples, seed=0, **solver)
+        known = PCARaNN(**options).fit(data.inputs, data.outputs).predict(data.inputs[:50])
+        cases.append((name, memory, data.inputs, data.outputs, known))
+    for count in (1,) if quick else (1, 2, 4):
+        with _cluster(count, "2GB"):
+            for (name, memory, a, u, known), chunks in product(cases, CHUNKS):
+                with limited(memory):
                     model = PCARaNN(**options).fit(_lazily(a, chunks), _lazily(u, chunks))
-                    apart = float(np.abs(model.predict(a[:50]) - known).max() / np.abs(known).max())
-                    found = {"part": "agreement", "case": name, "workers": workers_there, "chunks": chunks}
-                    sides = _sides(model)
-                    found |= {"pca": [side.method for side in sides], "blocks": [side.blocks for side in sides]}
-                    rows.append(found | {"samples": count, "apart": apart})
-    return rows
+                apart = float(np.abs(model.predict(a[:50]) - known).max() / np.abs(known).max())
+                sides = _sides(model)
+                yield {"part": "agreement", "case": name, "workers": count, "chunks": chunks, "samples": len(a)} | {
+                    "pca": [side.method for side in sides],
+                    "blocks": [side.blocks for side in sides],
+                    "apart": apart,
+                }
 
 
-def in_memory_limits(quick: bool) -> list[Row]:
+def in_memory_limits(quick: bool) -> Iterator[Row]:
     """Generated fields of growing number, workers of 2 GB."""
-    sizes = (2000, 4000) if quick else (31_250, 62_500, 125_000)
-    return [_generated_row("memory", size, 256 if quick else 4096, 2) for size in sizes]
+    for size in (2000, 4000) if quick else (31_250, 62_500, 125_000):
+        yield _generated_row("memory", size, 256 if quick else 4096, 2)
 
 
-def workers(quick: bool) -> list[Row]:
+def workers(quick: bool) -> Iterator[Row]:
     """The same with one worker and with two."""
-    size = 4000 if quick else 62_500
-    return [_generated_row("workers", size, 256 if quick else 4096, count) for count in (1, 2)]
+    for count in (1, 2):
+        yield _generated_row("workers", 4000 if quick else 31_250, 256 if quick else 4096, count)
 
 
 def _generated_row(part: str, samples: int, values: int, count: int) -> Row:
@@ -139,7 +141,7 @@ def _generated_row(part: str, samples: int, values: int, count: int) -> Row:
     return row
 
 
-def wide(quick: bool) -> list[Row]:
+def wide(quick: bool) -> Iterator[Row]:
     """Few fields of many points, by threads of this process."""
     samples, points = (24, 20_000) if quick else (200, 10_000_000)
     # The Gram matrix wants all samples of some points at a time.
@@ -148,11 +150,11 @@ def wide(quick: bool) -> list[Row]:
     before = _peak()
     with limited("2GB"):
         seconds = _seconds(lambda: model.fit(X, y))
-    return [
+    yield (
         {"part": "wide", "samples": samples, "values": points, "fit": seconds, "stages": model.fit_seconds_}
         | {"bytes": 2 * 8 * samples * points, "peak_client": _peak(), "peak_before": before}
         | {"r2": model.fit_report_.r2}
-    ]
+    )
 
 
 def generated(samples: int, values: int, side: int, *, first: int = 0, along: int = 0) -> Any:

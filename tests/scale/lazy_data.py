@@ -5,7 +5,7 @@ from __future__ import annotations
 import dask.array as da
 import numpy as np
 
-OPTIONS = dict(n_components=(12, 14), widths=(40, 30), n_members=2, ridge=1e-8)
+OPTIONS = dict(n_components=(12, 14), widths=(40, 30), n_members=2, ridge=1e-8, scales="energy")
 
 
 def fields(n, decay=1.5, seed=0):

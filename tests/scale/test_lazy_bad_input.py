@@ -54,7 +54,7 @@ def test_chunks_along_space_are_read_with_a_warning_that_says_the_cost():
     table = np.tile(A.reshape(120, -1)[:, :50], (10, 1)) + np.random.default_rng(0).normal(size=(1200, 50))
     x = lazily(table.reshape(1200, 5, 10), 1200, 1)
     with limited("400kB"), pytest.warns(UserWarning, match="lie across them: each pass may read"):
-        PCARaNN(**OPTIONS | {"n_components": (5, 5), "scales": "energy"}).fit(x, lazily(np.tile(U, (10, 1, 1)), 20))
+        PCARaNN(**OPTIONS | {"n_components": (5, 5)}).fit(x, lazily(np.tile(U, (10, 1, 1)), 20))
 
 
 def test_a_store_that_changes_under_the_fit_is_noticed(tmp_path):
