@@ -25,8 +25,8 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib import import_module
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +44,9 @@ Row = dict[str, Any]
 PROBLEMS: dict[str, tuple[int, str, Row]] = {
     "burgers": (400, "32MB", {}),
     "darcy": (400, "6MB", {"fine": 113}),
-    "navier_stokes": (160, "32MB", {"steps": 10}),
-    "backward_heat": (160, "32MB", {}),
     "darcy of many samples": (5000, "32MB", {"fine": 29}),
+    "backward_heat": (160, "32MB", {}),
+    "navier_stokes": (160, "32MB", {"steps": 10}),
 }
 """Samples, memory that makes several blocks of them, and options of a quick solver"""
 CHUNKS = ("samples", "few samples", "space")
@@ -64,9 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     options.output.mkdir(parents=True, exist_ok=True)
     path: Path = options.output / "scale.json"
     record: Row = {"kind": "scale", "quick": options.quick, "machine": machine_facts(None), "rows": []}
-    if path.exists():  # parts that are not measured again stay
-        kept = json.loads(path.read_text())["rows"]
-        record["rows"] = [row for row in kept if row["part"] not in options.parts]
+    if path.exists():  # what is not measured again stays
+        record["rows"] = json.loads(path.read_text())["rows"]
     measure: dict[str, Callable[[bool], Iterator[Row]]] = {
         "agreement": agreement,
         "memory": in_memory_limits,
@@ -75,6 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     }
     for part in options.parts:
         for row in measure[part](options.quick):
+            record["rows"] = [old for old in record["rows"] if _name(old) != _name(row)]
             record["rows"].append(row | {"load": os.getloadavg()[0]})
             record["model"] = cost_model(record["rows"])
             for file, text in ((path, json.dumps(record, indent=1)), (path.with_suffix(".md"), table(record))):
@@ -83,30 +83,30 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     return path
 
 
+def _name(row: Row) -> tuple[Any, ...]:
+    """What was measured."""
+    return tuple(row.get(key) for key in ("part", "case", "samples", "values", "workers", "chunks"))
+
+
 def agreement(quick: bool) -> Iterator[Row]:
     """The problems in memory and lazy."""
     options: Row = {"n_components": (20, 20), "n_members": 2, "ridge": 1e-6, "widths": (60, 40), "scales": "energy"}
     options |= {} if quick else {"n_components": (40, 40), "widths": (200, 100)}
-    cases = []
     for name, (samples, memory, solver) in list(PROBLEMS.items())[: 1 if quick else None]:
         data = import_module(f"pcarann.problems.{name.split()[0]}").generate(60 if quick else samples, seed=0, **solver)
-        known = PCARaNN(**options).fit(data.inputs, data.outputs).predict(data.inputs[:50])
-        cases.append((name, memory, data.inputs, data.outputs, known))
-    for count in (1,) if quick else (1, 2, 4):
-        with _cluster(count, "2GB"):
-            for (name, memory, a, u, known), chunks in product(cases, CHUNKS):
-                with limited(memory), tempfile.TemporaryDirectory() as folder:
-                    X, y = (_stored(one, chunks, Path(folder) / side) for one, side in ((a, "a"), (u, "u")))
+        a, u = data.inputs, data.outputs
+        known = PCARaNN(**options).fit(a, u).predict(a[:50])
+        for count in (1,) if quick else (1, 2, 4):
+            with _cluster(count, "2GB"), limited(memory):
+                for chunks in CHUNKS:
                     model = PCARaNN(**options)
-                    seconds = _seconds(lambda model=model, X=X, y=y: model.fit(X, y))  # type: ignore[misc]
-                apart = float(np.abs(model.predict(a[:50]) - known).max() / np.abs(known).max())
-                sides = _sides(model)
-                yield {"part": "agreement", "case": name, "workers": count, "chunks": chunks, "samples": len(a)} | {
-                    "pca": [side.method for side in sides],
-                    "blocks": [side.blocks for side in sides],
-                    "apart": apart,
-                    "fit": seconds,
-                }
+                    with tempfile.TemporaryDirectory() as folder:
+                        X, y = (_stored(one, chunks, Path(folder) / side) for one, side in ((a, "a"), (u, "u")))
+                        seconds = _seconds(partial(model.fit, X, y))
+                    apart = float(np.abs(model.predict(a[:50]) - known).max() / np.abs(known).max())
+                    found: Row = {"part": "agreement", "case": name, "workers": count, "chunks": chunks}
+                    found |= {"samples": len(a), "pca": [side.method for side in _sides(model)], "apart": apart}
+                    yield found | {"blocks": [side.blocks for side in _sides(model)], "fit": seconds}
 
 
 def in_memory_limits(quick: bool) -> Iterator[Row]:
