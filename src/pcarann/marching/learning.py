@@ -12,6 +12,7 @@ from typing import Any
 
 from sklearn.base import clone
 
+from pcarann.backend.arrays import place_of
 from pcarann.marching.choice import AS_GIVEN, Choice, choose
 from pcarann.marching.judge import Judge
 from pcarann.marching.report import RolloutReport
