@@ -39,14 +39,16 @@ class DataFiles:
     seed: int = 0
 
     @classmethod
-    def made(cls, folder: Path, seed: int = 0) -> DataFiles:
-        """From a small file of every format, written by the library that writes it best."""
+    def made(cls, folder: Path, seed: int = 0, *, stores: bool) -> DataFiles:
+        """From a small file of every format, or from stores, which are folders."""
         folder.mkdir(parents=True, exist_ok=True)
         rng = np.random.default_rng(0)
         a, u = rng.standard_normal((5, 4, 3)), rng.standard_normal((5, 4))
         sources = {}
         for name, writer in WRITERS.items():
             path = folder / name
+            if stores != (path.suffix == ".zarr"):
+                continue
             writer(path, a, u)
             parts = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
             read(path, *_keys(path))  # which imports what reading needs
