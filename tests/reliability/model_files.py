@@ -90,13 +90,19 @@ class ModelFiles:
             # What stages make while they predict may be four times as much: SECURITY.md.
             try:
                 with memory_beyond(4 * allowed):
-                    answer = np.asarray(model.predict(source.asked))
+                    answer = _joined(model.predict(source.asked))
             except ValueError as error:
                 wrong = ran_out_of_memory(error) or changed
                 return ("sound model does not predict" if wrong else "refused by predict"), str(error)
             except Exception as error:
                 return _other(error, "predict")
         return _compared(answer, source.answer, changed), ""
+
+
+def _joined(answer: Any) -> np.ndarray:
+    """What was predicted as one array: a file may name parts."""
+    parts = answer.values() if isinstance(answer, dict) else [answer]
+    return np.concatenate([np.asarray(part).reshape(-1) for part in parts])
 
 
 def _other(error: Exception, where: str) -> tuple[str, str]:
@@ -125,7 +131,7 @@ def _source(path: Path) -> _Source:
         warnings.simplefilter("ignore")
         model = load(path)
         asked = _asked(path.name, model)
-        return _Source(content, text, tensors, asked, np.asarray(model.predict(asked)))
+        return _Source(content, text, tensors, asked, _joined(model.predict(asked)))
 
 
 def _asked(name: str, model: PCARaNN | Staged | Marching) -> Any:

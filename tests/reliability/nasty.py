@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Callable
-from copy import deepcopy
+from json import dumps, loads
 from typing import Any
 
 import numpy as np
@@ -135,9 +135,9 @@ def changed_document(document: Any, draw: random.Random) -> Any:
         del parent[key]
     elif way == 1:
         other, place = draw.choice(places)
-        parent[key] = deepcopy(other[place])  # the place itself could be inside of it
+        parent[key] = loads(dumps(other[place]))  # a copy: the place itself could be inside of it
     elif way == 2 and isinstance(value, int | float):
-        parent[key] = draw.choice((value + 1, value - 1, -value, value * 2, value * 1000, float(value), str(value)))
+        parent[key] = draw.choice((value + 1, value - 1, -value, value * 2, value * 1000, float(min(value, 1e300)), str(value)[:99]))
     elif way == 3 and isinstance(value, list):
         parent[key] = draw.choice((value[1:], value[:-1], value * 2, value * 1000, value[::-1], [*value, 1], [value]))
     elif way == 4 and isinstance(parent, dict):
@@ -145,7 +145,7 @@ def changed_document(document: Any, draw: random.Random) -> Any:
     elif way == 5 and isinstance(value, str):
         parent[key] = draw.choice((value * 2, value[:-1], value.upper(), value + "\x00", [value]))
     elif way == 6 and draw.random() < 0.2:
-        parent[key] = deep(draw.choice((5, 50, 200)))
+        parent[key] = deep(draw.choice((5, 50, 100)))
     else:
         parent[key] = draw.choice(_VALUES)
     return document
@@ -153,10 +153,13 @@ def changed_document(document: Any, draw: random.Random) -> Any:
 
 def _places(value: Any) -> Any:
     """Every place of a document: what holds it, and where."""
-    keys = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
-    for key in keys:
-        yield value, key
-        yield from _places(value[key])
+    waiting = [value]
+    while waiting:  # what was nested before may be too deep for calls
+        one = waiting.pop()
+        keys = one if isinstance(one, dict) else range(len(one)) if isinstance(one, list) else ()
+        for key in keys:
+            yield one, key
+            waiting.append(one[key])
 
 
 # Arrays
@@ -182,7 +185,7 @@ def changed_tensors(tensors: dict[str, np.ndarray], draw: random.Random) -> None
             rows = draw.choice((0, 1, len(array) - 1, len(array) + 1, 2 * len(array), 1000))
             tensors[name] = np.resize(array, (max(rows, 0), *array.shape[1:])) if array.size else array
         elif way == 5:
-            tensors[name] = draw.choice((array.T, array.reshape(-1), array[None], array[..., None], array[..., :0]))
+            tensors[name] = draw.choice((array.T, array.reshape(-1), array[None], array[..., None], array[:0] if array.ndim else array))
         elif way == 6:
             tensors[draw.choice(("odd", "weights", "input.weights", "latent.linear", "latent.relevance"))] = array
         elif way == 7:

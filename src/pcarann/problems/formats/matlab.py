@@ -17,6 +17,7 @@ import numpy as np
 
 from pcarann.problems.formats import Arrays, Leave, Stored, is_hdf5
 from pcarann.problems.formats.hdf5 import open_hdf5
+from pcarann.problems.formats.tags import check_tags
 from pcarann.problems.selection import DataFileError, Selection, slices
 
 __all__ = ["open_mat"]
@@ -55,6 +56,7 @@ def _variable(path: Path, name: str, shape: tuple[int, ...], kind: str, leave: L
         from scipy.io import loadmat
 
         leave.check(math.prod(shape) * dtype.itemsize, path.stat().st_size, where)
+        check_tags(path, name, leave)
         variable = _asked(path, loadmat, variable_names=[name])[name]
         return np.ascontiguousarray(variable[slices(selection)])
 
