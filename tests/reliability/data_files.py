@@ -309,7 +309,7 @@ def _hdf5(files: _Files, draw: random.Random) -> _Files:
             options = {"chunks": chunks, "compression": packed} if chunks else {}
             one = file.create_dataset("a", shape, kind, fillvalue=None, **options)
             pieces = 1 if chunks is None else one.size / max(int(np.prod(chunks)), 1)
-            if draw.random() < 0.5 and one.size < 10**7 and pieces < 1000 and one.dtype.kind in "fiu":
+            if draw.random() < 0.5 and one.size < 10**5 and pieces < 1000 and one.dtype.kind in "fiu":
                 one[...] = draw.choice((0, 1, np.nan)) if one.dtype.kind == "f" else 1
         except (ValueError, TypeError):  # HDF5 itself refuses
             file.attrs["odd"] = 1
