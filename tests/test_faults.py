@@ -8,9 +8,6 @@ import pytest
 from faults import FAULTS, Fault, tests_of
 from house import ROOT
 
-OPEN = {"calibration or evaluation on training samples"}
-"""Faults that nothing shows yet"""
-
 
 @pytest.fixture(scope="module")
 def reliability():
@@ -26,7 +23,7 @@ def test_there_are_as_many_faults_as_rows_and_each_is_another():
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.happens[:40])
 def test_every_fault_has_tests_that_are_there(fault):
     found = tests_of(fault, ROOT / "tests")
-    assert bool(found) != (fault.happens in OPEN)
+    assert found
     assert all(found.values()), found
 
 
@@ -54,7 +51,8 @@ def test_the_page_counts_what_passed_failed_and_was_left_out(reliability, tmp_pa
     page = reliability.written(reliability.results(tmp_path / "report.xml"))
     row = next(line for line in page.splitlines() if line.startswith("| 35 |"))
     assert row.endswith("| 4 | 2 passed, 1 failed, 1 skipped |")
-    assert "| 30 | calibration or evaluation on training samples | reported | none | 0 | not shown yet |" in page
+    row = next(line for line in page.splitlines() if line.startswith("| 30 |"))
+    assert row.endswith("| 0 | not run |")
 
 
 def test_the_page_tells_all_records(reliability):

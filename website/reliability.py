@@ -1,6 +1,7 @@
 """Write docs/reliability.md from a run of the tests, as pytest records it, and from the records of `make fuzz`.
 
-python -m pytest --junitxml build/tests.xml && python website/reliability.py build/tests.xml
+python website/reliability.py                   names the tests that faults are shown by
+python website/reliability.py build/tests.xml   writes the page from a run of them with --junitxml
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ PAGE = ROOT / "docs" / "reliability.md"
 RECORDS = ROOT / "results" / "reliability"
 _OPENING = """# Reliability
 
-What can go wrong, what must follow, and which tests show it. This page is written by `make reliability` from a run of all
-tests and from the records in [results/reliability](../results/reliability), which `make fuzz` writes; nothing in it is
-written by hand.
+What can go wrong, what must follow, and which tests show it. This page is written by `make reliability` from a run of
+these tests and from the records in [results/reliability](../results/reliability), which `make fuzz` writes; nothing in
+it is written by hand.
 
 "Refused" means: a clear error at the call, naming what is wrong, and the model, file or data that was there before is
 unchanged. A case is one run of one test with its parameters.
@@ -55,7 +56,7 @@ def _counted(fault: Fault, cases: Cases) -> Counter[str]:
 
 def _told(counted: Counter[str]) -> str:
     if not counted:
-        return "not shown yet"
+        return "not run"
     return ", ".join(f"{counted[name]} {name}" for name in ("passed", "failed", "skipped") if counted[name])
 
 
@@ -65,7 +66,7 @@ def table(cases: Cases) -> str:
     for number, fault in enumerate(FAULTS, 1):
         counted = _counted(fault, cases)
         files = sorted({said.partition("::")[0] for said in fault.tests})
-        named = ", ".join(f"[{Path(file).stem}](../tests/{file})" for file in files) or "none"
+        named = ", ".join(f"[{Path(file).stem}](../tests/{file})" for file in files)
         named += "".join(f", [{name}](#{name})" for name in fault.records)
         told = f"{sum(counted.values())} | {_told(counted)}"
         lines.append(f"| {number} | {fault.happens} | {fault.follows} | {named} | {told} |")
@@ -83,7 +84,9 @@ def long_runs(folder: Path) -> str:
 
 def _record(record: dict[str, Any]) -> str:
     cores, python = record["machine"]["cores"], record["machine"]["python"]
-    head = f"{record['cases']} cases, {record['faults']} faults; {record['seconds']} s on {cores} cores, Python {python}."
+    head = (
+        f"{record['cases']} cases, {record['faults']} faults; {record['seconds']} s on {cores} cores, Python {python}."
+    )
     if "outcomes" in record:
         rows = [f"| {name} | {count} |" for name, count in record["outcomes"].items()]
         return "\n".join([head, "", "| outcome | cases |", "|---|---|", *rows])
@@ -93,8 +96,8 @@ def _record(record: dict[str, Any]) -> str:
     if "learned" in record:
         return (
             f"{head} {record['threads']} threads, {record['learned']} of {record['updates']} samples learned, beside "
-            f"{record['calibrations']} calibrations and {record.get('bands', 0)} bands; predictions differ from those of "
-            f"one thread by {record['difference_from_one_thread']:.1e}."
+            f"{record['calibrations']} calibrations and {record.get('bands', 0)} bands; predictions differ from those "
+            f"of one thread by {record['difference_from_one_thread']:.1e}."
         )
     runs = [
         f"{run['updates']} updates with forgetting {run['forgetting']}: drift from all samples at once "
@@ -106,10 +109,23 @@ def _record(record: dict[str, Any]) -> str:
     return f"{head} {'; '.join(runs)}."
 
 
+def wanted() -> list[str]:
+    """The tests that faults are shown by, as pytest names them."""
+    found = [
+        f"tests/{said.partition('::')[0]}::{name}"
+        for fault in FAULTS
+        for said, names in tests_of(fault, ROOT / "tests").items()
+        for name in names
+    ]
+    return list(dict.fromkeys(found))
+
+
 def written(cases: Cases, folder: Path = RECORDS) -> str:
     """The page."""
     return f"{_OPENING}\n## Faults\n\n{table(cases)}\n\n## Long runs\n\n{long_runs(folder)}\n"
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(print(*wanted()))
     PAGE.write_text(written(results(Path(sys.argv[1]))), encoding="utf-8")

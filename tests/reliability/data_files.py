@@ -1,6 +1,6 @@
 """Data files with something changed in them, read.
 
-A data file has no digest: changed numbers are other numbers. It must be refused with a DataFileError, or give two arrays
+A data file has no digest: changed numbers are other numbers. It must be refused with a DataFileError, or give arrays
 of real numbers, as many samples in each, and take no more memory than a file of its size may.
 """
 
@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from nasty import BYTES, changed_bytes, changed_document
+from workers import memory_beyond, ran_out_of_memory
+
 from pcarann.problems import DataFileError, read
 from pcarann.problems.readers import describe
-from workers import memory_beyond, ran_out_of_memory
 
 __all__ = ["DataFiles"]
 
@@ -77,7 +77,7 @@ class DataFiles:
 
     def run(self, index: int, folder: Path) -> tuple[str, str]:
         """Read the file of a case."""
-        (subject, _), files, path = self.plan(index), self.files(index), folder / self.plan(index)[0]
+        files, path = self.files(index), folder / self.plan(index)[0]
         if path.is_dir():
             shutil.rmtree(path)
         for name, content in files.items():
@@ -199,9 +199,17 @@ def _npy(draw: random.Random, content: bytes) -> bytes:
         elif way == 2:
             header = header.replace("False", draw.choice(("True", "None", "1", "__import__('os')")))
         else:
-            header = draw.choice(("{}", "[" * 500, header + header, header.replace("shape", "form"), "{'descr': [('a', '<f8')]}"))
+            header = draw.choice(
+                ("{}", "[" * 500, header + header, header.replace("shape", "form"), "{'descr': [('a', '<f8')]}")
+            )
     text = header.rstrip().ljust(length - 1).encode("latin1") + b"\n"
-    return content[:6] + bytes([draw.choice((1, 1, 1, 2, 3, 9)), 0]) + len(text).to_bytes(2, "little") + text + content[10 + length :]
+    return (
+        content[:6]
+        + bytes([draw.choice((1, 1, 1, 2, 3, 9)), 0])
+        + len(text).to_bytes(2, "little")
+        + text
+        + content[10 + length :]
+    )
 
 
 def _npy_header(files: _Files, draw: random.Random) -> _Files:
@@ -278,7 +286,20 @@ def _words(files: _Files, draw: random.Random) -> _Files:
         if not places:
             break
         one, other = draw.choice(places), draw.choice(places).group()
-        nasty = (b"", b"0", b"-1", b"3", b"nan", b"inf", b"999999999999", b"1e999", b"appended", b"Float16", b"UInt64", other)
+        nasty = (
+            b"",
+            b"0",
+            b"-1",
+            b"3",
+            b"nan",
+            b"inf",
+            b"999999999999",
+            b"1e999",
+            b"appended",
+            b"Float16",
+            b"UInt64",
+            other,
+        )
         content = content[: one.start()] + draw.choice(nasty) + content[one.end() :]
     return {name: content}
 

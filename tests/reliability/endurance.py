@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
+from workers import forks
 
 from pcarann import PCARaNN, load
 from pcarann.options import Adapt
-from workers import forks
 
 __all__ = ["killed_saves", "soaked", "threaded_updates"]
 

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from nasty import BYTES, changed_bytes, changed_document, changed_tensors, deep
+from workers import memory_beyond, ran_out_of_memory
+
 from pcarann import Marching, ModelFileError, PCARaNN, Staged, load
 from small_models import MAKERS, PAIRS, A, saved
-from workers import memory_beyond, ran_out_of_memory
 
 __all__ = ["STRUCTURE", "ModelFiles", "sealed"]
 
@@ -219,7 +219,9 @@ def _twice(source: _Source, draw: random.Random) -> bytes:
     key = draw.choice(sorted(document))
     again = f',"{key}":{_dumped(draw.choice(list(document.values())))}}}'
     text = _text(entries, source.text[:-1] + again if draw.random() < 0.5 else source.text)
-    extra = draw.choice((f'"{name}":{other}', f'"__metadata__":{{"pcarann":{json.dumps(source.text)}}}', '"sha256":"0"'))
+    extra = draw.choice(
+        (f'"{name}":{other}', f'"__metadata__":{{"pcarann":{json.dumps(source.text)}}}', '"sha256":"0"')
+    )
     return sealed(text[:-1] + b"," + extra.encode() + b"}", data)
 
 

@@ -137,7 +137,9 @@ def changed_document(document: Any, draw: random.Random) -> Any:
         other, place = draw.choice(places)
         parent[key] = loads(dumps(other[place]))  # a copy: the place itself could be inside of it
     elif way == 2 and isinstance(value, int | float):
-        parent[key] = draw.choice((value + 1, value - 1, -value, value * 2, value * 1000, float(min(value, 1e300)), str(value)[:99]))
+        parent[key] = draw.choice(
+            (value + 1, value - 1, -value, value * 2, value * 1000, float(min(value, 1e300)), str(value)[:99])
+        )
     elif way == 3 and isinstance(value, list):
         parent[key] = draw.choice((value[1:], value[:-1], value * 2, value * 1000, value[::-1], [*value, 1], [value]))
     elif way == 4 and isinstance(parent, dict):
@@ -185,7 +187,9 @@ def changed_tensors(tensors: dict[str, np.ndarray], draw: random.Random) -> None
             rows = draw.choice((0, 1, len(array) - 1, len(array) + 1, 2 * len(array), 1000))
             tensors[name] = np.resize(array, (max(rows, 0), *array.shape[1:])) if array.size else array
         elif way == 5:
-            tensors[name] = draw.choice((array.T, array.reshape(-1), array[None], array[..., None], array[:0] if array.ndim else array))
+            tensors[name] = draw.choice(
+                (array.T, array.reshape(-1), array[None], array[..., None], array[:0] if array.ndim else array)
+            )
         elif way == 6:
             tensors[draw.choice(("odd", "weights", "input.weights", "latent.linear", "latent.relevance"))] = array
         elif way == 7:

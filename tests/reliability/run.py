@@ -61,7 +61,11 @@ def endured(what: str, times: int, seed: int) -> dict[str, Any]:
         wrong = found["lost"] != 0 or found["difference_from_one_thread"] > 1e-9
         return found | {"cases": found["updates"], "faults": found["faults"] + wrong}
     runs = [soaked(times), soaked(max(times // 10, 1), forgetting=0.999)]
-    return {"cases": sum(run["updates"] for run in runs), "faults": sum(not _is_sound(run) for run in runs), "runs": runs}
+    return {
+        "cases": sum(run["updates"] for run in runs),
+        "faults": sum(not _is_sound(run) for run in runs),
+        "runs": runs,
+    }
 
 
 def _is_sound(run: dict[str, Any]) -> bool:
@@ -87,7 +91,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     faults = 0
     for what in chosen.what or FULL:
         times, began = chosen.cases or FULL[what], time.perf_counter()
-        found = fuzzed(what, times, chosen.workers, chosen.seed) if what in TRIALS else endured(what, times, chosen.seed)
+        found = (
+            fuzzed(what, times, chosen.workers, chosen.seed) if what in TRIALS else endured(what, times, chosen.seed)
+        )
         seconds = round(time.perf_counter() - began, 1)
         record = {"what": what, "seed": chosen.seed, "seconds": seconds, **found, "machine": machine_facts(None)}
         with atomic_writer(chosen.output / f"{what}.json") as file:

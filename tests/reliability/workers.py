@@ -1,7 +1,7 @@
 """Cases by the hundred thousand, in processes that may crash, hang, or run out of memory.
 
-Each worker is a fork that takes every n-th case and says in shared memory which one it is at. Where it dies, or stays at
-one case for too long, that case is recorded as a crash or a hang, and another worker goes on behind it.
+Each worker is a fork that takes every n-th case and says in shared memory which one it is at. Where it dies, or stays
+at one case for too long, that case is recorded as a crash or a hang, and another worker goes on behind it.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def numbers(tensors: Tensors, name: str, *shape: int) -> np.ndarray[Any, Any]:
 
 def are_numbers(found: np.ndarray[Any, Any]) -> bool:
     """Whether one can compute with all numbers of an array."""
-    return not found.size or bool(-_LARGEST <= found.min() and found.max() <= _LARGEST)  # NaN is in no range
+    return not found.size or bool(found.min() >= -_LARGEST and found.max() <= _LARGEST)  # NaN is in no range
 
 
 def count_of(said: Any) -> int:

@@ -44,7 +44,9 @@ def open_netcdf(path: Path, leave: Leave) -> Iterator[Arrays]:
             check_dataset(file[name], selection, leave, f"{path}[{name}]")
 
     with require("h5py", path).File(path, "r") as file:
-        words = [name for name in datasets(file, path) if file[name].dtype.hasobject and (file[name].size or 0) > _WORDS]
+        words = [
+            name for name in datasets(file, path) if file[name].dtype.hasobject and (file[name].size or 0) > _WORDS
+        ]
     with _opened(path, check, engine="h5netcdf", drop_variables=words) as arrays:
         yield arrays
 

@@ -1,8 +1,8 @@
 """MATLAB's files of version 5, tag by tag: SciPy takes types and lengths in them for what they say.
 
-A file is a header of 128 bytes and elements, each a tag and its bytes; a variable is an element whose bytes are elements
-again: flags, dimensions, name, and its numbers. A type that does not exist makes SciPy end the process, so that the
-tags of a variable are looked at before it is read.
+A file is a header of 128 bytes and elements, each a tag and its bytes. A variable is an element whose bytes are
+elements again: flags, dimensions, name, and its numbers. A type that does not exist makes SciPy end the process, so
+that the tags of a variable are looked at before it is read.
 """
 
 from __future__ import annotations
