@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Callable
+from copy import deepcopy
 from json import dumps, loads
 from typing import Any
 
@@ -128,7 +129,7 @@ def changed_document(document: Any, draw: random.Random) -> Any:
     """A document with one place of it changed; what is handed in is changed too."""
     places = list(_places(document))
     if not places:
-        return draw.choice(_VALUES)
+        return deepcopy(draw.choice(_VALUES))
     parent, key = draw.choice(places)
     value, way = parent[key], draw.randrange(8)
     if way == 0:
@@ -149,7 +150,7 @@ def changed_document(document: Any, draw: random.Random) -> Any:
     elif way == 6 and draw.random() < 0.2:
         parent[key] = deep(draw.choice((5, 50, 100)))
     else:
-        parent[key] = draw.choice(_VALUES)
+        parent[key] = deepcopy(draw.choice(_VALUES))  # what is put there may be changed next
     return document
 
 
