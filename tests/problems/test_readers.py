@@ -803,7 +803,7 @@ def test_a_sound_variable_is_read_whatever_stands_in_others(tmp_path, packed):
 def test_a_header_of_brackets_is_no_lack_of_memory(tmp_path):
     header = b"[" * 500 + b"\n"
     (tmp_path / "a.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header)
-    with pytest.raises(DataFileError, match="is not a NumPy array: [^.]"):
+    with pytest.raises(DataFileError, match=r"is not a NumPy array: [^.]"):
         read(tmp_path / "a.npy", outputs=None)
 
 
