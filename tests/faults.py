@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["FAULTS", "Fault", "tests_of"]
+__all__ = ["FAULTS", "Fault", "shown_by"]
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ FAULTS = (
 """In the order of the table"""
 
 
-def tests_of(fault: Fault, folder: Path) -> dict[str, list[str]]:
+def shown_by(fault: Fault, folder: Path) -> dict[str, list[str]]:
     """Functions of each test file that show it, by the words that they were asked for with."""
     found = {}
     for said in fault.tests:

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from faults import FAULTS, Fault, tests_of
+from faults import FAULTS, Fault, shown_by
 from house import ROOT
 
 
@@ -22,7 +22,7 @@ def test_there_are_as_many_faults_as_rows_and_each_is_another():
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.happens[:40])
 def test_every_fault_has_tests_that_are_there(fault):
-    found = tests_of(fault, ROOT / "tests")
+    found = shown_by(fault, ROOT / "tests")
     assert found
     assert all(found.values()), found
 
@@ -33,7 +33,7 @@ def test_every_record_that_is_named_is_there(fault):
 
 
 def test_words_that_no_test_has_find_none():
-    assert tests_of(Fault("", "", ("test_faults.py::no such words",)), ROOT / "tests") == {
+    assert shown_by(Fault("", "", ("test_faults.py::no such words",)), ROOT / "tests") == {
         "test_faults.py::no such words": []
     }
 

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from faults import FAULTS, Fault, tests_of  # noqa: E402
+from faults import FAULTS, Fault, shown_by  # noqa: E402
 
 PAGE = ROOT / "docs" / "reliability.md"
 RECORDS = ROOT / "results" / "reliability"
@@ -48,7 +48,7 @@ def results(report: Path) -> Cases:
 
 def _counted(fault: Fault, cases: Cases) -> Counter[str]:
     total: Counter[str] = Counter()
-    for said, names in tests_of(fault, ROOT / "tests").items():
+    for said, names in shown_by(fault, ROOT / "tests").items():
         for name in names:
             total += cases.get((said.partition("::")[0], name), Counter())
     return total
@@ -114,7 +114,7 @@ def wanted() -> list[str]:
     found = [
         f"tests/{said.partition('::')[0]}::{name}"
         for fault in FAULTS
-        for said, names in tests_of(fault, ROOT / "tests").items()
+        for said, names in shown_by(fault, ROOT / "tests").items()
         for name in names
     ]
     return list(dict.fromkeys(found))
