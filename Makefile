@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: test lint types demo docs gallery clean bench
+.PHONY: test lint types demo docs gallery clean bench fuzz reliability
 .DELETE_ON_ERROR:
 
 test: lint types
@@ -50,3 +50,12 @@ clean:
 bench: .venv/ready
 	-$(BIN)/python -m pip install --quiet --constraint constraints.txt --requirement benchmarks/requirements.txt
 	$(BIN)/python benchmarks/run.py
+
+# 200 000 files with something changed in them, kills, threads and a long stream: half an hour on two cores.
+fuzz: .venv/ready
+	$(BIN)/python tests/reliability/run.py
+
+# docs/reliability.md, from a run of the tests that it names and the records of `make fuzz`.
+reliability: .venv/ready
+	-$(BIN)/python -m pytest -n auto --dist loadfile --junitxml build/tests.xml $$($(BIN)/python website/reliability.py)
+	$(BIN)/python website/reliability.py build/tests.xml

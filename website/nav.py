@@ -34,5 +34,6 @@ NAV: dict[str, dict[str, str]] = {
         "paper_to_code.md": "From the paper to the code",
         "architecture.md": "Architecture",
         "model_file.md": "The model file",
+        "reliability.md": "Reliability",
     },
 }

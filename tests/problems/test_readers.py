@@ -8,6 +8,7 @@ import pickle
 import struct
 import tracemalloc
 import zipfile
+import zlib
 from pathlib import Path
 
 import h5py
@@ -752,3 +753,63 @@ def test_the_chunks_that_a_selection_touches_are_counted_as_they_are():
         expected = {(i // chunk[0], j // chunk[1]) for i in rows for j in columns}
         assert set(chunks_touched(selection, chunk)) == expected
         assert all(i * c < n for numbers in expected for i, c, n in zip(numbers, chunk, shape, strict=True))
+
+
+# What fuzzing found
+
+
+def mat_tag(path, packed, change):
+    """A `.mat` file with the bytes of its one variable changed, compressed again where it was."""
+    scipy.io.savemat(path, {"a": np.arange(12.0).reshape(3, 4)}, do_compression=False)
+    head, element = path.read_bytes()[:128], bytearray(path.read_bytes()[128:])
+    change(element)
+    if packed:
+        inner = zlib.compress(bytes(element))
+        element = struct.pack("<II", 15, len(inner)) + inner
+    path.write_bytes(head + bytes(element))
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
+@pytest.mark.parametrize("kind", [0, 8, 127, 2**16 - 1])
+def test_numbers_of_a_type_that_matlab_has_not_are_refused_and_end_no_process(tmp_path, packed, kind):
+    def change(element):
+        struct.pack_into("<I", element, 8 + 16 + 16 + 8, kind)  # behind the tag, flags, dimensions and the name
+
+    mat_tag(tmp_path / "a.mat", packed, change)
+    with pytest.raises(DataFileError, match="damaged or cut short"):
+        read(tmp_path / "a.mat", "a", None)
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
+def test_numbers_longer_than_their_variable_are_refused(tmp_path, packed):
+    def change(element):
+        struct.pack_into("<I", element, 8 + 16 + 16 + 8 + 4, 2**31)
+
+    mat_tag(tmp_path / "a.mat", packed, change)
+    with pytest.raises(DataFileError):
+        read(tmp_path / "a.mat", "a", None)
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
+def test_a_sound_variable_is_read_whatever_stands_in_others(tmp_path, packed):
+    path = tmp_path / "a.mat"
+    long = "a_name_of_more_than_four_letters"
+    scipy.io.savemat(
+        path, {"words": "text", "a": np.arange(12.0).reshape(3, 4), long: np.eye(3)}, do_compression=packed
+    )
+    assert np.array_equal(read(path, "a", long)[0], np.arange(12.0).reshape(3, 4))
+
+
+def test_a_header_of_brackets_is_no_lack_of_memory(tmp_path):
+    header = b"[" * 500 + b"\n"
+    (tmp_path / "a.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header)
+    with pytest.raises(DataFileError, match=r"is not a NumPy array: [^.]"):
+        read(tmp_path / "a.npy", outputs=None)
+
+
+@pytest.mark.filterwarnings("ignore:The 'phony_dims'")
+def test_a_great_many_words_in_netcdf_are_left_unread(tmp_path):
+    with h5py.File(tmp_path / "a.nc", "w") as file:
+        file["a"] = np.ones((3, 4))
+        file.create_dataset("words", (10**9, 10**6), h5py.string_dtype(), chunks=(1, 1))
+    assert read(tmp_path / "a.nc", "a", None)[0].shape == (3, 4)

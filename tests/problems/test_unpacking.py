@@ -45,6 +45,13 @@ def test_damaged_bytes_are_left_to_their_reader(name):
     refuse_swelling(name, packed[: len(packed) // 2] if name not in ("blosc", "lz4") else packed, 1000, "it")
 
 
+def test_blosc_that_is_not_as_long_as_it_says_is_refused():
+    packed = bytes(CODECS["blosc"](bytes(1000)))
+    for damaged in (packed[:-1], packed + b"0", packed[:10]):
+        with pytest.raises(DataFileError, match="is damaged"):
+            refuse_swelling("blosc", damaged, 1000, "it")
+
+
 def test_a_frame_that_says_no_size_is_refused():
     silent = bytes.fromhex("28b52ffd 00 58 010000".replace(" ", ""))
     with pytest.raises(DataFileError, match="more than"):

@@ -5,7 +5,7 @@ import pytest
 
 from pcarann import ModelFileError, load
 from pcarann.backend.arrays import place_of
-from pcarann.storage.arrays import Arrays, numbers
+from pcarann.storage.arrays import Arrays, are_numbers, count_of, numbers
 from pcarann.storage.container import read
 from pcarann.storage.limits import Allowance
 from small_models import MAKERS, attacked, saved
@@ -98,3 +98,17 @@ def test_arrays_are_handed_out_as_they_are_asked_for():
         arrays("n")
     with pytest.raises(ValueError, match="a has numbers that are not finite"):
         numbers({"a": np.array([np.inf])}, "a")
+
+
+@pytest.mark.parametrize("number", [1e151, -1e151, np.inf, np.nan])
+def test_numbers_that_cannot_be_squared_are_refused(number):
+    assert not are_numbers(np.array([0.0, number]))
+    assert are_numbers(np.array([1e149, -1e149]))
+    assert are_numbers(np.empty((0, 3)))
+
+
+def test_counts_are_whole_and_no_larger_than_can_be_counted():
+    assert count_of(3) == 3
+    for said in (-1, 10**400, 2**60):
+        with pytest.raises(ValueError, match="is no count"):
+            count_of(said)

@@ -11,7 +11,10 @@ from pcarann.backend.arrays import Array, Place
 from pcarann.storage.formats import Tensors
 from pcarann.storage.limits import Allowance
 
-__all__ = ["Arrays", "numbers"]
+__all__ = ["Arrays", "are_numbers", "count_of", "numbers"]
+
+_LARGEST = 1e150  # in units, which keep sound ones far below: squares of larger ones are no numbers
+_MOST = 1 << 53  # counted exactly in floating point
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,19 @@ def numbers(tensors: Tensors, name: str, *shape: int) -> np.ndarray[Any, Any]:
         raise ValueError(f"{name} has shape {found.shape} instead of {shape}")
     if found.dtype != np.float64:
         raise ValueError(f"{name} has dtype {found.dtype}")
-    if not np.isfinite(found).all():
-        raise ValueError(f"{name} has numbers that are not finite")
+    if not are_numbers(found):
+        raise ValueError(f"{name} has numbers that are not finite, or too large to compute with")
     return found
+
+
+def are_numbers(found: np.ndarray[Any, Any]) -> bool:
+    """Whether one can compute with all numbers of an array."""
+    return not found.size or bool(found.min() >= -_LARGEST and found.max() <= _LARGEST)  # NaN is in no range
+
+
+def count_of(said: Any) -> int:
+    """How many of something there are, as a document says it."""
+    count = int(said)
+    if not 0 <= count <= _MOST:
+        raise ValueError(f"{str(said)[:100]} is no count")
+    return count

@@ -22,7 +22,7 @@ from pcarann.latent.resampled import Resampled
 from pcarann.latent.smoothing import Smoothing
 from pcarann.latent.units import Units
 from pcarann.options import Adapt, Fields, Grid, Kernel, Refine, resolved
-from pcarann.storage.arrays import Arrays
+from pcarann.storage.arrays import Arrays, count_of
 from pcarann.storage.formats import FACTS, Document, Tensors
 from pcarann.storage.groups import Elements, rebuilt_group
 from pcarann.storage.limits import Allowance, shape_of
@@ -119,7 +119,7 @@ def _facts(document: Document) -> dict[str, Any]:
         "refinement": None if refinement is None else Refinement(**_tupled(refinement)),
         "report": None if report is None else FitReport(**report),
         "names": tuple(str(name) for name in document.get("names", ())),
-        **{name: kind(document[name]) for name, kind in FACTS.items()},
+        **{name: (count_of if kind is int else kind)(document[name]) for name, kind in FACTS.items()},
     }
 
 

@@ -31,7 +31,7 @@ from pcarann.spatial.resolution import bands_on
 from pcarann.spatial.stage import Scene, Stage
 from pcarann.spatial.start import Start
 from pcarann.spatial.terms import Terms
-from pcarann.storage.arrays import Arrays
+from pcarann.storage.arrays import Arrays, are_numbers, count_of
 from pcarann.storage.document import described_calibration, plain
 from pcarann.storage.formats import FORMAT_VERSION, Document, Tensors
 from pcarann.storage.groups import rebuilt_group
@@ -136,13 +136,13 @@ def rebuilt_stages(document: Document, arrays: Arrays, model: Any = None, terms:
         units,
         float(document["output_size"]),
         _range(ends, layout.n_inputs),
-        int(document["samples"]),
+        count_of(document["samples"]),
         _reported(document["report"], Settled(layout, channels)),
         {str(name): float(part) for name, part in document["seconds"].items()},
         sums,
         rebuilt_calibration(document["calibration"], "calibration", tensors, place, points),
-        int(document["calibrated"]),
-        int(document["state"]),
+        count_of(document["calibrated"]),
+        count_of(document["state"]),
         rebuilt_packing(document.get("packing"), arrays, (layout.input_grid, layout.output_grid)),
         rebuilt_history(document.get("history"), "history", tensors),
         rebuilt_known(tensors),
@@ -261,8 +261,8 @@ def _real(array: Array) -> np.ndarray[Any, Any]:
 
 
 def _finite(found: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    if found.dtype != np.float64 or not np.isfinite(found).all():
-        raise ValueError("its arrays are not finite")
+    if found.dtype != np.float64 or not are_numbers(found):
+        raise ValueError("its arrays are not finite, or too large to compute with")
     return found
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from pcarann.backend.arrays import Place, to_host
 from pcarann.ensemble.adaptation import Choice
 from pcarann.ensemble.forgetting import FACTORS
+from pcarann.storage.arrays import count_of
 from pcarann.storage.formats import Tensors
 from pcarann.uncertainty.adaptive import Followed, Follower
 from pcarann.uncertainty.alarm import Alarm, DriftTest
@@ -107,8 +108,8 @@ def rebuilt_history(described: dict[str, Any] | None, name: str, tensors: Tensor
     alarms = (Alarm(int(a), int(b), None if c is None else int(c)) for a, b, c in described["alarms"])
     return History(
         None if usual is None else float(usual),
-        int(described["observed"]),
-        int(described["learned"]),
+        count_of(described["observed"]),
+        count_of(described["learned"]),
         recent,
         test,
         tuple(alarms),

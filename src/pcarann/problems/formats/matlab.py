@@ -17,7 +17,8 @@ import numpy as np
 
 from pcarann.problems.formats import Arrays, Leave, Stored, is_hdf5
 from pcarann.problems.formats.hdf5 import open_hdf5
-from pcarann.problems.selection import Selection, slices
+from pcarann.problems.formats.tags import check_tags
+from pcarann.problems.selection import DataFileError, Selection, slices
 
 __all__ = ["open_mat"]
 
@@ -35,7 +36,16 @@ def open_mat(path: Path, leave: Leave) -> Iterator[Arrays]:
         return
     from scipy.io import whosmat
 
-    yield {name: partial(_variable, path, name, shape, kind, leave) for name, shape, kind in whosmat(path)}
+    found = _asked(path, whosmat)
+    yield {name: partial(_variable, path, name, shape, kind, leave) for name, shape, kind in found}
+
+
+def _asked(path: Path, function: Any, **options: Any) -> Any:
+    """Ask SciPy, which takes the lengths in a file for what they say: room is made for them before there are bytes."""
+    try:
+        return function(path, **options)
+    except MemoryError:
+        raise DataFileError(f"{path} says that something in it is larger than memory.") from None
 
 
 def _variable(path: Path, name: str, shape: tuple[int, ...], kind: str, leave: Leave) -> Stored:
@@ -46,7 +56,8 @@ def _variable(path: Path, name: str, shape: tuple[int, ...], kind: str, leave: L
         from scipy.io import loadmat
 
         leave.check(math.prod(shape) * dtype.itemsize, path.stat().st_size, where)
-        variable = loadmat(path, variable_names=[name])[name]
+        check_tags(path, name, leave)
+        variable = _asked(path, loadmat, variable_names=[name])[name]
         return np.ascontiguousarray(variable[slices(selection)])
 
     return Stored(tuple(shape), dtype, where, read)

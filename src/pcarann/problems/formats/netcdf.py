@@ -22,6 +22,8 @@ from pcarann.problems.selection import DataFileError, Selection, slices
 
 __all__ = ["open_netcdf", "open_zarr"]
 
+_WORDS = 100_000  # xarray reads words as soon as a file is opened, and nobody can want so many
+
 
 @contextlib.contextmanager
 def open_netcdf(path: Path, leave: Leave) -> Iterator[Arrays]:
@@ -42,8 +44,10 @@ def open_netcdf(path: Path, leave: Leave) -> Iterator[Arrays]:
             check_dataset(file[name], selection, leave, f"{path}[{name}]")
 
     with require("h5py", path).File(path, "r") as file:
-        datasets(file, path)
-    with _opened(path, check, engine="h5netcdf") as arrays:
+        words = [
+            name for name in datasets(file, path) if file[name].dtype.hasobject and (file[name].size or 0) > _WORDS
+        ]
+    with _opened(path, check, engine="h5netcdf", drop_variables=words) as arrays:
         yield arrays
 
 
@@ -91,7 +95,11 @@ Check: TypeAlias = Callable[[str, Selection, np.dtype[Any]], None]
 @contextlib.contextmanager
 def _opened(path: Path, check: Check, **options: Any) -> Iterator[Arrays]:
     xarray = require("xarray", path)
-    with xarray.open_dataset(path, decode_times=False, chunks=None, cache=False, **options) as dataset:
+    try:
+        opened = xarray.open_dataset(path, decode_times=False, chunks=None, cache=False, **options)
+    except MemoryError:  # SciPy makes room for a name as long as the file says before there are bytes
+        raise DataFileError(f"{path} says that something in it is larger than memory.") from None
+    with opened as dataset:
         yield {
             str(name): partial(_variable, variable, partial(check, str(name)), f"{path}[{name}]")
             for name, variable in dataset.variables.items()

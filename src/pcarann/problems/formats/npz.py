@@ -72,6 +72,8 @@ def _header(file: IO[bytes], size: int, where: str) -> tuple[tuple[int, ...], np
         version = np.lib.format.read_magic(file)
         header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = header(file)
+    except (MemoryError, RecursionError):  # Python's, of brackets: the header is not longer than the file
+        raise DataFileError(f"{where} is not a NumPy array: its header is nested too deeply.") from None
     except Exception as error:  # the header is parsed as Python's literals, which can fail in many ways
         raise DataFileError(f"{where} is not a NumPy array: {error}.") from error
     if dtype.hasobject:

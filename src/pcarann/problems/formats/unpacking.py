@@ -31,6 +31,8 @@ def could_swell(name: str, packed: int, harmless: int) -> bool:
 
 def refuse_swelling(name: str, packed: bytes, most: int, where: str) -> None:
     """Refuse bytes that unpack to more than so many, by little more than a wrapping."""
+    if name == "blosc" and (len(packed) < 16 or int.from_bytes(packed[12:16], "little") != len(packed)):
+        raise DataFileError(f"{where} is damaged.")  # Blosc itself would read behind its end
     most = most + most // 16 + _SLACK
     if name in ("gzip", "zlib", "bz2", "lzma"):
         fits = _fits_unpacked(name, packed, most)
