@@ -54,6 +54,15 @@ def browser():
         yield found
 
 
+@pytest.fixture(scope="session")
+def cluster():
+    """Two worker processes of Dask, which are started again when they die; they take seconds to start."""
+    distributed = pytest.importorskip("distributed")
+    options = dict(n_workers=2, threads_per_worker=1, memory_limit="600MB", dashboard_address=":0")
+    with distributed.LocalCluster(**options, silence_logs=50) as found:
+        yield found
+
+
 @pytest.fixture(scope="module")
 def own_cache(tmp_path_factory):
     """A cache of generated data for one module of tests."""

@@ -73,6 +73,7 @@ def test_an_array_that_is_missing_is_refused(files, tmp_path, name):
         "marching.steps.ranks",
         "calibration.local",
         "marching.local",
+        "known.",
     )
     loaded = []
     for one in read(path)[1]:
