@@ -53,7 +53,7 @@ bench: .venv/ready
 
 # 200 000 files with something changed in them, kills, threads and a long stream: half an hour on two cores.
 fuzz: .venv/ready
-	$(BIN)/python tests/reliability/run.py
+	$(BIN)/python tests/reliability/full_run.py
 
 # docs/reliability.md, from a run of the tests that it names and the records of `make fuzz`.
 reliability: .venv/ready

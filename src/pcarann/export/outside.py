@@ -153,10 +153,10 @@ def _table(columns: int, parts: Sequence[slice]) -> tuple[Values, Values]:
     """Where each statistic stands among columns, latents, distances and residuals, and its sign: (groups, most) each.
 
     >>> _table(1, [slice(0, 2)])[0]
-    array([[0, 0],
-           [1, 2],
-           [3, 3],
-           [4, 4]])
+    array([[0, 0, 0, 0],
+           [1, 2, 1, 2],
+           [3, 3, 3, 3],
+           [4, 4, 4, 4]])
     """
     latents, channels = parts[-1].stop, len(parts)
     groups = [[*range(columns), *range(columns)]]

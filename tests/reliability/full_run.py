@@ -1,7 +1,7 @@
 """Fuzz files, kill saves, and let threads and streams run, in full; what was seen goes to results/reliability.
 
-python tests/reliability/run.py                      everything, as `make fuzz` does
-python tests/reliability/run.py models --cases 500   one of them, with few cases
+python tests/reliability/full_run.py                      everything, as `make fuzz` does
+python tests/reliability/full_run.py models --cases 500   one of them, with few cases
 
 Ends with status 1 where anything ended as it should not.
 """
