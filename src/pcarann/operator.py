@@ -161,8 +161,9 @@ class PCARaNN(FittedAttributes, Surrogate):
         """
         with writing(self):
             asked = Settings.of(self), check_count(together, "together"), self.device
+            plain = None if is_lazy(X, y) else plain_samples(X, y, *asked)
             with progress(self.verbose) as tick, passes_shown(tick):
-                settings, samples, packing = (lazy_samples if is_lazy(X, y) else plain_samples)(X, y, *asked)
+                settings, samples, packing = lazy_samples(X, y, *asked) if plain is None else plain
                 self._fitted = fitted = replace(train(settings, samples, tick), packing=packing)
             self.__dict__.pop("auto_report_", None)
             self.scale_report_ = scale_report(samples) if is_lazy(X, y) else None

@@ -20,7 +20,7 @@ from model_files import ModelFiles
 from workers import memory_beyond, ran_out_of_memory, tallied
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs Linux")
-RUN = ROOT / "tests" / "reliability" / "run.py"
+RUN = ROOT / "tests" / "reliability" / "full_run.py"
 
 
 def ran(*words):

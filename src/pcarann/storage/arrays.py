@@ -28,26 +28,30 @@ class Arrays:
     def __contains__(self, name: str) -> bool:
         return name in self.found
 
+    def ends(self, name: str, *shape: int) -> Array:
+        """Return ends of ranges, which may be as far away as numbers go."""
+        return self.place.put(numbers(self.found, name, *shape, largest=np.inf))
+
     def __call__(self, name: str, *shape: int) -> Array:
         """Return an array of finite numbers, of this shape where one is given."""
         return self.place.put(numbers(self.found, name, *shape))
 
 
-def numbers(tensors: Tensors, name: str, *shape: int) -> np.ndarray[Any, Any]:
+def numbers(tensors: Tensors, name: str, *shape: int, largest: float = _LARGEST) -> np.ndarray[Any, Any]:
     """Return an array of finite numbers, of this shape where one is given."""
     found = tensors[name]
     if shape and found.shape != shape:
         raise ValueError(f"{name} has shape {found.shape} instead of {shape}")
     if found.dtype != np.float64:
         raise ValueError(f"{name} has dtype {found.dtype}")
-    if not are_numbers(found):
+    if not are_numbers(found, largest):
         raise ValueError(f"{name} has numbers that are not finite, or too large to compute with")
     return found
 
 
-def are_numbers(found: np.ndarray[Any, Any]) -> bool:
+def are_numbers(found: np.ndarray[Any, Any], largest: float = _LARGEST) -> bool:
     """Whether one can compute with all numbers of an array."""
-    return not found.size or bool(found.min() >= -_LARGEST and found.max() <= _LARGEST)  # NaN is in no range
+    return not found.size or bool(found.min() >= -largest and found.max() <= largest)  # NaN is in no range
 
 
 def count_of(said: Any) -> int:

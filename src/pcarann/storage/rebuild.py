@@ -241,7 +241,7 @@ def _edge(described: dict[str, Any] | None, arrays: Arrays, pca: PCA) -> Edge | 
     ends = ("low", "high")
     columns = None
     if "edge.columns.low" in arrays:
-        columns = tuple(arrays(f"edge.columns.{end}", int(pca.mean.shape[0])) for end in ends)
+        columns = tuple(arrays.ends(f"edge.columns.{end}", int(pca.mean.shape[0])) for end in ends)
     latents = [arrays(f"edge.{name}", pca.n_components) for name in (*ends, "spread")]
     farthest, residual, size = (float(described[name]) for name in ("farthest", "residual", "size"))
     if not (np.isfinite([farthest, residual, size]).all() and size > 0 and int(described["samples"]) > 0):
