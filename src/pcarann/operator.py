@@ -156,8 +156,7 @@ class PCARaNN(FittedAttributes, Surrogate):
     def fit(self, X: Array, y: Array, *, together: int = 1) -> PCARaNN:
         """Fit to input fields X and output fields y, each (samples, *grid); `fit_report_` says how good the fit is.
 
-        So many samples in a row may belong `together`, as the snapshots of a trajectory do: they are then held out
-        together wherever samples are held out.
+        So many samples in a row may belong `together`, as the snapshots of a trajectory do, and are held out so.
         """
         with writing(self):
             asked = Settings.of(self), check_count(together, "together"), self.device
