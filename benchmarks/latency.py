@@ -15,17 +15,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import sys
 import tempfile
-import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import Record, answer, in_fresh_process, measured, resident_bytes
+from measure import Record, answer, in_fresh_process, measured, median_ms, resident_bytes
 
 from pcarann import Marching, PCARaNN, Staged, load
 from pcarann.backend.arrays import place_of
@@ -188,25 +186,11 @@ def _measure(asked: Record) -> Record:
 def _calls(model: Any, X: Values, seconds: float) -> Record:
     told = model.prepared_.bytes_kept if hasattr(model, "prepared_") else None
     return {
-        "predict": _median(lambda: model.predict(X), seconds),
-        "spread": _median(lambda: model.predict(X, return_std=True), seconds),
-        "interval": _median(lambda: model.predict_interval(X), seconds),
+        "predict": median_ms(lambda: model.predict(X), seconds),
+        "spread": median_ms(lambda: model.predict(X, return_std=True), seconds),
+        "interval": median_ms(lambda: model.predict_interval(X), seconds),
         "bytes_kept": told,
     }
-
-
-def _median(call: Callable[[], object], seconds: float) -> Record:
-    """Milliseconds of warm calls."""
-    for _ in range(3):
-        call()
-    wall, cpu = [], []
-    until = time.perf_counter() + seconds
-    while len(wall) < 5 or (time.perf_counter() < until and len(wall) < 1000):
-        begun, worked = time.perf_counter(), time.process_time()
-        call()
-        wall.append(1e3 * (time.perf_counter() - begun))
-        cpu.append(1e3 * (time.process_time() - worked))
-    return {"median": statistics.median(wall), "least": min(wall), "cpu": statistics.median(cpu), "calls": len(wall)}
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

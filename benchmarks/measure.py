@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from pcarann.backend.arrays import Place
 
-__all__ = ["SLOW", "Record", "answer", "available_bytes", "in_fresh_process", "measured", "resident_bytes"]
+__all__ = ["SLOW", "Record", "answer", "available_bytes", "in_fresh_process", "measured", "median_ms", "resident_bytes"]
 
 Record = dict[str, Any]
 Result = TypeVar("Result")
@@ -140,3 +140,18 @@ def _high_water() -> int:
         unit = 1 if sys.platform == "darwin" else 1024
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+
+def median_ms(call: Callable[[], object], seconds: float) -> Record:
+    """Milliseconds of warm calls."""
+    for _ in range(3):
+        call()
+    wall: list[float] = []
+    cpu: list[float] = []
+    until = time.perf_counter() + seconds
+    while len(wall) < 5 or (time.perf_counter() < until and len(wall) < 1000):
+        begun, worked = time.perf_counter(), time.process_time()
+        call()
+        wall.append(1e3 * (time.perf_counter() - begun))
+        cpu.append(1e3 * (time.process_time() - worked))
+    return {"median": statistics.median(wall), "least": min(wall), "cpu": statistics.median(cpu), "calls": len(wall)}

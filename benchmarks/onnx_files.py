@@ -13,19 +13,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import sys
 import tempfile
-import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime
-from measure import Record, answer, in_fresh_process
+from measure import Record, answer, in_fresh_process, median_ms
 
 from pcarann import PCARaNN, Refine
 from pcarann.benchmark.machine import machine_facts
@@ -115,7 +113,7 @@ def _measure(asked: Record) -> Record:
         given, calls = X.astype(kind), []
         for mean_only in (True, False):
             session, size = _session(model, single=kind is np.float32, mean_only=mean_only)
-            calls.append(_median(lambda run=session.run, one=given[:1]: run(None, {"inputs": one}), seconds))
+            calls.append(median_ms(lambda run=session.run, one=given[:1]: run(None, {"inputs": one}), seconds))
         found["files"][name] = {"bytes": size, "errors": _errors(session, model, given), "calls": calls}
         del session
     together = model.predict(X)
@@ -165,22 +163,7 @@ def _difference(found: Values, wanted: Values, fields: Values) -> float:
 
 
 def _own_calls(model: PCARaNN, one: Values, seconds: float) -> list[Record]:
-    return [_median(lambda: model.predict(one), seconds), _median(lambda: model.predict_interval(one), seconds)]
-
-
-def _median(call: Callable[[], object], seconds: float) -> Record:
-    """Milliseconds of warm calls."""
-    for _ in range(3):
-        call()
-    wall: list[float] = []
-    cpu: list[float] = []
-    until = time.perf_counter() + seconds
-    while len(wall) < 5 or (time.perf_counter() < until and len(wall) < 1000):
-        begun, worked = time.perf_counter(), time.process_time()
-        call()
-        wall.append(1e3 * (time.perf_counter() - begun))
-        cpu.append(1e3 * (time.process_time() - worked))
-    return {"median": statistics.median(wall), "least": min(wall), "cpu": statistics.median(cpu), "calls": len(wall)}
+    return [median_ms(lambda: model.predict(one), seconds), median_ms(lambda: model.predict_interval(one), seconds)]
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
