@@ -111,14 +111,14 @@ def agreement(quick: bool) -> Iterator[Row]:
 
 def in_memory_limits(quick: bool) -> Iterator[Row]:
     """Generated fields of growing number, workers of 2 GB."""
-    for size in (2000, 4000) if quick else (31_250, 62_500, 125_000):
+    for size in (2000, 4000) if quick else (125_000, 250_000, 500_000):
         yield _generated_row("memory", size, 256 if quick else 4096, 2)
 
 
 def workers(quick: bool) -> Iterator[Row]:
     """The same with one worker and with two."""
     for count in (1, 2):
-        yield _generated_row("workers", 4000 if quick else 31_250, 256 if quick else 4096, count)
+        yield _generated_row("workers", 4000 if quick else 125_000, 256 if quick else 4096, count)
 
 
 def _generated_row(part: str, samples: int, values: int, count: int) -> Row:
@@ -166,9 +166,9 @@ def generated(samples: int, values: int, side: int, *, first: int = 0, along: in
 
     rows = max(1, min(samples, (1 << 25) // (8 * values))) if along == 0 else samples
     columns = values if along == 0 else max(4, (1 << 25) // (8 * samples) // 4 * 4)
-    chunks = (rows, columns)
     numbers = da.arange(first, first + samples, chunks=rows)[:, None]
     points = da.arange(values, chunks=columns)[None, :]
+    chunks = (numbers.chunks[0], points.chunks[1])
     found = da.map_blocks(_made, numbers, points, values, side, dtype=np.float64, meta=np.empty((0, 0)), chunks=chunks)
     # A second axis, so that no column counts as one of a table.
     return found.map_blocks(_folded, dtype=np.float64, new_axis=1, meta=np.empty((0, 0, 0)))
@@ -191,8 +191,9 @@ def arithmetic(values: int, samples: int) -> float:
     """Seconds that the sums of both PCAs over so many samples take one core, from some of them in memory."""
     rows = min(samples, max(64, (1 << 24) // values))
     fields, modes = np.random.default_rng(0).normal(size=(rows, values)), np.ones((values, _MODES))
+    _ = fields[:2048].T @ fields[:2048]  # the first product waits for memory and threads
     begun = time.perf_counter()
-    for part in np.array_split(fields, max(1, rows // 512)):
+    for part in np.array_split(fields, max(1, rows // max(512, values // 2))):
         centred = part - modes[:, 0]
         _ = centred.T @ centred, centred @ modes, (centred**2).sum(axis=1), (part**2).sum(axis=1)
     return 2 * (time.perf_counter() - begun) * samples / rows

@@ -3,6 +3,7 @@ import threading
 import numpy as np
 import pytest
 
+from pcarann.backend import concurrency
 from pcarann.backend.arrays import place_of
 from pcarann.backend.concurrency import alike, concurrently, least_seconds, single_threaded
 
@@ -84,6 +85,7 @@ def test_a_single_call_stays_on_one_thread_unless_it_takes_long(seconds, limited
     def threads(_=None):
         return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
 
+    concurrency._take_over()  # another thread may have set a limit, long ago
     with threadpool_limits(2, user_api="blas"):
         found = list(concurrently(threads, [0], place=place_of(None), bytes_each=1, seconds_each=seconds))
         assert found == [{1} if limited else {2}]

@@ -15,6 +15,7 @@ from pcarann.backend.arrays import Array, place_of
 
 __all__ = [
     "cholesky",
+    "few_eigenvectors",
     "inverse_of_lower",
     "inverse_root",
     "orthonormal",
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 _SOLVED_AT_ONCE = 32  # unknowns of a triangular system that are not halved further
+_LARGE, _FEW = 2048, 8  # rows of a matrix from which on some of its eigenvectors cost half of all, and their share
 
 
 def rounded(number: float) -> float:
@@ -74,6 +76,23 @@ def _substituted(lower: Array, rhs: Array, transposed: bool, xp: Any) -> Array:
     rest = rhs[last, :] - (between.T if transposed else between) @ head
     tail = _substituted(lower[last, last], rest, transposed, xp)
     return xp.concat([tail, head] if transposed else [head, tail], axis=0)
+
+
+def few_eigenvectors(matrix: Array, count: int) -> tuple[Array, Array] | None:
+    """Return the first eigenvectors of a large Hermitian matrix and their eigenvalues, largest first.
+
+    None where all of them are as cheap, as they are on a GPU.
+    """
+    n = int(matrix.shape[0])
+    if not isinstance(matrix, np.ndarray) or n < _LARGE or _FEW * count > n:
+        return None
+    from scipy.linalg import LinAlgError, eigh
+
+    try:
+        values, vectors = eigh(matrix, subset_by_index=(n - count, n - 1), driver="evr", check_finite=False)
+    except LinAlgError:
+        return None
+    return np.ascontiguousarray(vectors[:, ::-1]), np.ascontiguousarray(values[::-1])
 
 
 def triangle(matrix: Array) -> Array:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from pcarann.backend.arrays import Array, contiguous, cuts, place_of, taken, to_host
 from pcarann.backend.concurrency import concurrently
-from pcarann.backend.linalg import inverse_root, orthonormal
+from pcarann.backend.linalg import few_eigenvectors, inverse_root, orthonormal
 from pcarann.backend.random import uniform
 from pcarann.latent.graded import graded_modes
 
@@ -276,6 +276,8 @@ class Centred:
 def leading_eigenvectors(gram: Array, n_components: int | float) -> tuple[Array, Array, float]:
     """Return eigenvectors of the smaller Gram matrix for the modes asked for, their energies, and the total energy."""
     xp = place_of(gram).xp
+    if not isinstance(n_components, float) and (few := few_eigenvectors(gram, n_components)):
+        return *few, float(xp.linalg.trace(gram))
     energies, vectors = xp.linalg.eigh(gram)
     spectrum = to_host(energies)[::-1].clip(min=0.0)
     if isinstance(n_components, float):

@@ -46,10 +46,10 @@ class Frame:
         """√w of some values"""
         return None if self.root is None else self.place.put(self.root[values])
 
-    @property
-    def numbers(self) -> int:
-        """That are centred at a time"""
-        return _NUMBERS if self.place.on_host else _GPU_NUMBERS
+    def at_a_time(self, short: int) -> int:
+        """Of the longer side, so many are centred at a time: with few, sums would cost more than products."""
+        numbers = _NUMBERS if self.place.on_host else _GPU_NUMBERS
+        return max(1, numbers // short, short // 2 if self.gram else 0)
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def tall_look(raw: Any, start: int, *, frame: Frame, shift: Any) -> tuple[Look, 
     place, xp = frame.place, frame.place.xp
     look, root, centre = _nothing(frame, frame.values, 0), frame.rooted(slice(None)), place.put(shift)
     kept = []
-    for rows in cuts(len(raw), max(1, frame.numbers // frame.values)):
+    for rows in cuts(len(raw), frame.at_a_time(frame.values)):
         part = place.put(raw[rows])
         kept.append(_ends(part, frame, 0))
         if not _seen(look, part, frame, start + rows.start):
@@ -202,7 +202,7 @@ def _inner_rows(part: Array, frame: Frame, start: int, rows: slice) -> Array:
 def _tall_parts(raw: Any, start: int, frame: Frame, mean: Any) -> Iterator[tuple[slice, Array, Array]]:
     """Rows of a block, the fields as they were given and centred, both times √w."""
     root, centre = frame.rooted(slice(None)), frame.place.put(mean)
-    for rows in cuts(len(raw), max(1, frame.numbers // frame.values)):
+    for rows in cuts(len(raw), frame.at_a_time(frame.values)):
         part = frame.place.put(raw[rows])
         centred = part - centre
         yield rows, part if root is None else part * root, centred if root is None else centred * root
@@ -268,7 +268,7 @@ def tall_iterate(raw: Any, start: int, known: int, *, frame: Frame, mean: Any, n
 
 def _wide_parts(raw: Any, start: int, frame: Frame, mean: Any) -> Iterator[tuple[slice, Array, Array, Array | None]]:
     """Values of a block, the fields as they were given, the mean of the inner ones there, and √w."""
-    for part in cuts(raw.shape[1], max(1, frame.numbers // len(raw))):
+    for part in cuts(raw.shape[1], frame.at_a_time(len(raw))):
         given = frame.place.put(raw[:, part])
         centre = frame.place.put(mean[part]) if mean is not None else _inner_mean(given, frame)
         yield part, given, centre, frame.rooted(slice(start + part.start, start + part.stop))

@@ -112,6 +112,7 @@ class Tall(Reader):
         shift = np.where(np.isfinite(shift), shift, 0.0)
         found, kept = self._pass(work.tall_look, [()] * len(self.cut.parts), Look.add, shift=shift)
         sums, lows, highs = zip(*kept, strict=True)
+        _as_said(sum(map(len, lows)), len(self.frame.inner), "samples", self.frame.name)
         place, count = self.place, self.inner
         moved = found.total / count
         mean = np.asarray(shift) + to_host(moved)
@@ -154,6 +155,7 @@ class Wide(Reader):
         found, kept = self._pass(work.wide_look, [()] * len(self.cut.parts), Look.add)
         sums, means = zip(*kept, strict=True)
         mean = np.concatenate(means)
+        _as_said(len(mean), self.frame.values, "values", self.frame.name)
         found.gram = self.place.put(found.gram)
         return replace(self, found=found, sums=sums, mean=mean, lows=found.lows, highs=found.highs)
 
@@ -186,6 +188,11 @@ def reader_of(matrix: Any, frame: Frame, budget: Budget, log: Log) -> Tall | Wid
     frame = replace(frame, gram=short <= MOST_SHORT and 4 * 8 * short**2 <= budget.memory)
     cut = cut_along(matrix, 1 if wide else 0, budget, frame.name, least=16 * short**2 if frame.gram else 0)
     return (Wide if wide else Tall)(matrix, frame, cut, log).looked()
+
+
+def _as_said(found: int, said: int, what: str, name: str) -> None:
+    if found != said:
+        raise ValueError(f"The chunks of {name} hold {found} {what} and not {said}, as they say: mend their sizes.")
 
 
 def _total(parts: list[Any]) -> Any:
