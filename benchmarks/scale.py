@@ -1,6 +1,7 @@
 """Fits to lazy arrays: do they agree with those in memory, in which memory do they run, what do workers gain?
 
     python benchmarks/scale.py [--quick] [--parts agreement memory wide workers] [-o results/scale]
+    python benchmarks/scale.py --parts device --device cuda
 
 agreement   the paper's problems in memory and lazy, cut into several blocks on each side, three chunkings, 1, 2 and 4
             workers: largest difference of predictions, relative to the largest value
@@ -9,6 +10,8 @@ memory      generated fields of growing number on workers of 2 GB each, fitted, 
             sent, and the peak memory of every process
 wide        200 fields of 10⁷ points by threads of one process, inside 6 GB
 workers     the fit of one number of fields with one worker and with two
+device      fields that fit into the memory of a GPU, fitted there in one go and by blocks from the host; and as many as
+            two GPUs hold, by blocks
 
 From `memory` and `workers` follows a model of the cost, and what it says of 64 workers and 10⁷ samples.
 Fields are made from their number when they are read, so that no disk limits what is measured.
@@ -33,6 +36,7 @@ from typing import Any
 import numpy as np
 
 from pcarann import PCARaNN
+from pcarann.backend.arrays import place_of
 from pcarann.benchmark.machine import machine_facts
 from pcarann.files import atomic_writer
 from pcarann.scale import limited
@@ -50,8 +54,9 @@ PROBLEMS: dict[str, tuple[int, str, Row]] = {
 }
 """Samples, memory that makes several blocks of them, and options of a quick solver"""
 CHUNKS = ("samples", "few samples", "space")
-PARTS = ("agreement", "memory", "wide", "workers")
-_MODES = 12  # of the generated fields
+PARTS = ("agreement", "memory", "wide", "workers", "device")
+_PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)  # whose roots no whole numbers relate
+_MODES = len(_PRIMES)  # of the generated fields
 AHEAD = (10_000_000, 64)
 """Samples and workers that the model of the cost is asked for"""
 LINK = 1.0e9
@@ -63,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     options = _options(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
     path: Path = options.output / "scale.json"
-    record: Row = {"kind": "scale", "quick": options.quick, "machine": machine_facts(None), "rows": []}
+    record: Row = {"kind": "scale", "quick": options.quick, "machine": machine_facts(options.device), "rows": []}
     if path.exists():  # what is not measured again stays
         record["rows"] = json.loads(path.read_text())["rows"]
     measure: dict[str, Callable[[bool], Iterator[Row]]] = {
@@ -71,6 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         "memory": in_memory_limits,
         "wide": wide,
         "workers": workers,
+        "device": partial(on_device, options.device),
     }
     for part in options.parts:
         for row in measure[part](options.quick):
@@ -160,6 +166,31 @@ def wide(quick: bool) -> Iterator[Row]:
     )
 
 
+def on_device(device: str | None, quick: bool) -> Iterator[Row]:
+    """Fields in the memory of a GPU, and by blocks from the host, where they are made as they are read."""
+    values = 256 if quick else 4096
+    few, many = (500, 2000) if quick else (400_000, 4_300_000)  # 26 GB, and the 282 GB of two GPUs
+    for samples in (few, many):
+        X, y = (generated(samples, values, side) for side in (0, 1))
+        row: Row = {"part": "device", "samples": samples, "values": values, "bytes": 2 * 8 * samples * values}
+        if samples == few:
+            inside = [place_of(None, device).put(one.compute()) for one in (X, y)]
+            yield row | {"case": "in its memory"} | _fitted_there(*inside, device)
+            del inside
+        row["reading"] = _seconds(lambda X=X, y=y: (X.sum().compute(), y.sum().compute()))
+        yield row | {"case": "by blocks"} | _fitted_there(X, y, device)
+
+
+def _fitted_there(X: Any, y: Any, device: str | None) -> Row:
+    """Seconds of a fit, the second of two, and how good it is on new fields."""
+    values = int(X.shape[-1])
+    fresh, truth = (generated(200, values, side, first=len(X)).compute() for side in (0, 1))
+    model = PCARaNN(n_components=_MODES, widths=(200, 100), n_members=2, ridge=1e-8, device=device)
+    model.fit(X[:500], y[:500])  # the first call waits for libraries
+    row: Row = {"fit": _seconds(lambda: model.fit(X, y)), "stages": model.fit_seconds_}
+    return row | {"r2": model.score(fresh, truth), "peak_client": _peak()}
+
+
 def generated(samples: int, values: int, side: int, *, first: int = 0, along: int = 0) -> Any:
     """Lazy (samples, 1, values) fields that are functions of their number: inputs, or outputs that go with them."""
     import dask.array as da
@@ -180,7 +211,7 @@ def _folded(block: Any) -> Any:
 
 def _made(numbers: Any, points: Any, values: int, side: int) -> Any:
     orders = np.arange(1, _MODES + 1)
-    phases = numbers * np.sqrt(orders) * 0.6180339887
+    phases = numbers * np.sqrt(_PRIMES)
     c = 2 * np.abs(2 * (phases % 1.0) - 1) - 1  # in [−1, 1], as good as independent
     if side:
         c = np.tanh(c) * (1 + 0.2 * c[:, :1])
@@ -318,7 +349,8 @@ def _number(value: float | None) -> str:
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Fits to lazy arrays.")
     parser.add_argument("--quick", action="store_true", help="tiny sizes; the numbers mean nothing")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS[:-1])
+    parser.add_argument("--device", help="of the part `device`, such as cuda")
     parser.add_argument("-o", "--output", type=Path, default=Path("results/scale"))
     return parser.parse_args(arguments)
 

@@ -94,6 +94,8 @@ class Samples:
     """Values of each output by name, where there are several"""
     elsewhere: Callable[[Array, Array], Elsewhere | None] | None = None
     """Who may take latent pairs to where sums over them are made"""
+    looked: float = 0.0
+    """Seconds that a first look at fields that are not in memory took"""
 
     @property
     def place(self) -> Place:
@@ -137,7 +139,7 @@ def plain_samples(
 
 def train(settings: Settings, samples: Samples, tick: Tick) -> Fitted:
     """The whole method, stage by stage."""
-    clock = Clock(samples.place)
+    clock = Clock(samples.place, {"first_look": samples.looked} if samples.looked else None)
     group = settings.symmetry.bind(*samples.grids) if settings.symmetry else None
     encoded = _encode(settings, samples, group, tick, clock)
     rows = encoded.rows

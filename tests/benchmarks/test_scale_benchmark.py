@@ -18,6 +18,14 @@ def test_the_quick_form_writes_a_record_and_its_table(tmp_path):
     assert path.with_suffix(".md").read_text() == scale.table(record)
 
 
+def test_blocks_from_the_host_are_fitted_as_well_as_what_is_on_the_device(tmp_path):
+    scale = benchmark_of("scale")
+    record = json.loads(scale.main(["--quick", "--parts", "device", "-o", str(tmp_path)]).read_text())
+    inside, blocks, _ = record["rows"]
+    assert (inside["case"], blocks["case"]) == ("in its memory", "by blocks")
+    assert abs(inside["r2"] - blocks["r2"]) < 1e-6
+
+
 def test_generated_fields_are_functions_of_their_number():
     scale = benchmark_of("scale")
     whole = scale.generated(40, 64, 1).compute()

@@ -36,6 +36,14 @@ def test_the_report_says_how_the_pca_was_found(known):
     assert known.scale_report_ is None
 
 
+def test_the_first_look_at_lazy_fields_counts_among_the_seconds_of_a_fit(known):
+    model = PCARaNN(**OPTIONS).fit(lazily(A, 60), lazily(U, 60))
+    seconds = model.fit_seconds_
+    assert seconds["first_look"] > 0
+    assert seconds["total"] >= seconds["first_look"] + seconds["inputs_pca"]
+    assert "first_look" not in known.fit_seconds_
+
+
 def test_modes_deeper_than_a_gram_matrix_resolves_come_in_stages():
     a, u = fields(420, decay=-0.6)
     with limited("16MB"):

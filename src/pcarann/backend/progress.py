@@ -17,10 +17,11 @@ Tick = Callable[[str, int, int | None], None]
 class Clock:
     """Seconds by stage."""
 
-    def __init__(self, place: Place):
+    def __init__(self, place: Place, before: dict[str, float] | None = None):
         self.place = place
-        self.seconds: dict[str, float] = {}
-        self.begun = self.last = time.perf_counter()
+        self.seconds = dict(before or {})
+        self.last = time.perf_counter()
+        self.begun = self.last - sum(self.seconds.values())
 
     def lap(self, stage: str) -> None:
         """Note the seconds since the stage before."""

@@ -7,6 +7,8 @@ is and is read block by block.
 from __future__ import annotations
 
 import math
+import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +40,7 @@ def lazy_samples(
     X: Any, y: Any, settings: Settings, together: int, device: str | None
 ) -> tuple[Settings, Samples, Packing | None]:
     """Settings and samples of a fit to lazy inputs, lazy outputs or both, and what to remember of their labels."""
+    begun = time.perf_counter()
     _refuse_unable(X, settings)
     _refuse_unable(y, settings)
     X, y, packing, quadrature = opened_pair(X, required(y))
@@ -65,7 +68,7 @@ def lazy_samples(
         units.append(_unit(fields))
     divided = [one if isinstance(one, Lazy) or u == 1.0 else one / u for one, u in zip(found, units, strict=True)]
     samples = Samples(divided[0], divided[1], grids, Units(*units), smoothing, together=together, elsewhere=on_workers)
-    return settings, samples, packing
+    return settings, replace(samples, looked=time.perf_counter() - begun), packing
 
 
 def scale_report(samples: Samples) -> ScaleReport:
