@@ -4,8 +4,10 @@ from copy import deepcopy
 import dask.array as da
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from pcarann import Marching, PCARaNN, Staged
+from pcarann.cli import main
 from pcarann.scale import calibration, limited
 
 ANGLE = np.random.default_rng(0).uniform(0, 6, (40, 1)) + 0.5 * np.arange(8)
@@ -141,3 +143,14 @@ def test_lazy_snapshots_of_other_shapes_are_refused_at_the_call(marching):
         marching.calibrate(lazily(X, 7), lazily(Y, 7)[:, :2])
     with pytest.raises(ValueError, match="has no calibration"):
         marching.predict_interval(lazily(X, 7))
+
+
+def test_roll_outs_are_written_by_blocks(tmp_path):
+    zarr, model, path = pytest.importorskip("zarr"), tmp_path / "flow.pcarann", tmp_path / "out.zarr"
+    known = flow()
+    known.save(model)
+    np.save(tmp_path / "x.npy", X)
+    command = ["predict", str(model), str(tmp_path / "x.npy"), "-o", str(path), "--steps", "6", "--memory", "40MB"]
+    found = CliRunner().invoke(main, command)
+    assert found.exit_code == 0, found.output
+    assert np.abs(zarr.open_group(path, mode="r")["mean"][:] - known.predict(X, steps=6)).max() < 1e-9

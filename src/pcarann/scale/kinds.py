@@ -23,6 +23,8 @@ def lazy_array(value: Any) -> Any:
 def has_lazy_parts(value: Any) -> bool:
     """Whether it is a mapping or a labelled set, of which a part is lazy."""
     parts = getattr(value, "data_vars", value)
+    if hasattr(value, "tocsr"):  # some sparse matrices are mappings
+        return False
     return isinstance(parts, Mapping) and any(lazy_array(parts[name]) is not None for name in parts)
 
 
