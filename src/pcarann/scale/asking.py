@@ -143,6 +143,6 @@ def _as_lazy(value: Any, name: str) -> Any:
 def _refuse_parts(packing: Any, value: Any) -> None:
     if packing.input_code is not None or packing.output_code is not None or has_lazy_parts(value):
         raise ValueError(
-            "Lazy arrays are for models of one input and one output: this one was fitted to parts, to stages on a mesh, or "
-            "to fields with points without values."
+            "Lazy arrays are for models of one input and one output: this one has parts by name, stages on a mesh, or "
+            "points without values."
         )
