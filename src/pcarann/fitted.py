@@ -28,13 +28,13 @@ from pcarann.options import Adapt
 from pcarann.symmetry.generators import Symmetry
 from pcarann.uncertainty.conformal import Calibration
 from pcarann.uncertainty.extrapolation import Edge, Outside
-from pcarann.uncertainty.fingerprints import Fingerprints, Recognised
+from pcarann.uncertainty.fingerprints import Fingerprints, Recognised, numbers_of
 from pcarann.uncertainty.fit_report import FitReport
 from pcarann.uncertainty.look import Look
 from pcarann.uncertainty.monitor import History
 from pcarann.uncertainty.novelty import LEVEL, Names, Novelty, NoveltyTest, Sight, Values
 from pcarann.uncertainty.view import View
-from pcarann.validation import check_fields, column_names
+from pcarann.validation import check_fields, column_names, refuse_grid
 
 __all__ = ["Fitted"]
 
@@ -154,6 +154,15 @@ class Fitted:
             return moved
         view = replace(self.view, names=tuple(f"column {i}" for i in range(grid[0])))  # values, one by one
         return replace(moved, view=view, novelty_test=None, edge=None)
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """Options that a prediction was asked with: there are none"""
+        return {}
+
+    def refuse_shape(self, shape: tuple[int, ...]) -> None:
+        """Refuse inputs of a shape (samples, …) that is not theirs."""
+        refuse_grid(shape[1:], tuple(self.ensemble.input_pca.grid), "X", "PCARaNN")
 
     def checked(self, X: Any) -> Array:
         """Inputs of a user as those that are encoded, (samples, values), or a refusal."""
@@ -293,13 +302,18 @@ class Fitted:
         first, second = (xp.reshape(xp.stack(rows, axis=1), (-1, rows[0].shape[1])) for rows in (x, y))
         return first, second
 
-    def recognised(self, inputs: Array, outputs: Array) -> Recognised:
-        """Which (samples, values) pairs, as they were handed in, were learned before."""
+    def marks(self, inputs: Array, outputs: Array) -> Values:
+        """What (samples, values) pairs, as they were handed in, leave to be recognised by, (samples, 4)"""
         if self.is_elsewhere:
-            return Recognised.unknown(int(inputs.shape[0]))
-        x, y, _ = self.rows.joined()
+            return np.zeros((int(inputs.shape[0]), 0))
         encoded = self.ensemble.encode(self.inputs(inputs)), self.ensemble.output_pca.encode(self.outputs(outputs))
-        return Fingerprints.of(x, y).recognised(*encoded)
+        return numbers_of(*encoded)
+
+    def recognised(self, marks: Values) -> Recognised:
+        """Which of the samples that have left these were learned before."""
+        if self.is_elsewhere:
+            return Recognised.unknown(len(marks))
+        return Fingerprints.of(*self.rows.joined()[:2]).matched(marks)
 
     def adapted(self, inputs: Array, outputs: Array, adapt: Adapt) -> Fitted:
         """The record after new (samples, values) pairs were taken in by recursive least squares."""

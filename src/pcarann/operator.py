@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -226,7 +226,7 @@ class PCARaNN(FittedAttributes, Surrogate):
             if not hasattr(self, "_fitted"):
                 return self.fit(X, y)
             if is_lazy(X, y):
-                self._fitted = streamed(self, "partial_fit", X, y)
+                self._fitted = streamed(self, self._fitted, "partial_fit", X, y).fitted_
                 return self
             fitted = self._fitted
             settings = Settings.of(self, seed=fitted.feature_map.random_seed)
@@ -282,7 +282,7 @@ class PCARaNN(FittedAttributes, Surrogate):
         """How far inputs lie from the training data: for each a p-value, small where it is new, and the reason."""
         fitted = self._require_fitted()
         if is_lazy(X):
-            return lazy_novelty(self, X)
+            return cast(Novelty, lazy_novelty(self, fitted, X))
         place = place_of(X if fitted.packing is None else fitted.packing.inputs.opened(X, "X").first)
         X = self._opened(X, fitted)[0]
         found: Novelty | None = fitted.novelty(fitted.look(fitted.checked(X)))

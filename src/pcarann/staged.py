@@ -25,6 +25,8 @@ from pcarann.containers.packing import packed
 from pcarann.mesh.mesh import Mesh
 from pcarann.operator import PCARaNN
 from pcarann.options import Grid
+from pcarann.scale.calibration import streamed
+from pcarann.scale.kinds import is_lazy
 from pcarann.scale.stages import stage_samples
 from pcarann.spatial.chain import relative_error
 from pcarann.spatial.channels import Channels
@@ -171,16 +173,8 @@ class Staged(Surrogate):
             given = taken(inputs, order) / units.inputs
             fields = start.inside(units, given) if begun is None else taken(begun, order) / units.outputs
             samples = Triple(given, fields, taken(outputs, order) / units.outputs)
-            wanted = Wanted(
-                counts[0],
-                counts[1],
-                counts[2],
-                None if seen is None else seen.checked(),
-                seed,
-                start.evolves,
-                Terms.of(self.terms, units),
-                bool(self.adaptable),
-            )
+            terms, seen = Terms.of(self.terms, units), None if seen is None else seen.checked()
+            wanted = Wanted(counts[0], counts[1], counts[2], seen, seed, start.evolves, terms, bool(self.adaptable))
             judged = None if judge is None else judge_of_chains(judge, start, units, layout)
             with progress(self.verbose) as tick:
                 grown = fit_stages(samples, layouts, scene, replace(wanted, tick=tick), held, judged)
@@ -205,8 +199,11 @@ class Staged(Surrogate):
         with writing(self):
             if not hasattr(self, "_fitted"):
                 return self.fit(X, y)
-            fitted = self._fitted
             check_number(forgetting, "forgetting", above=0.0, most=1.0)
+            if is_lazy(X, y):
+                self._fitted = streamed(self, self._fitted, "partial_fit", X, y, forgetting=forgetting).fitted_
+                return self
+            fitted = self._fitted
             if fitted.layout.trained:
                 raise ValueError("A model on another grid cannot adapt: adapt the one it came from, then call `on`.")
             if not fitted.sums:

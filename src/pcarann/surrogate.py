@@ -20,7 +20,7 @@ from sklearn.exceptions import NotFittedError
 
 from pcarann.backend.arrays import Array
 from pcarann.backend.locking import writing
-from pcarann.containers.exchange import checked_outputs, handed_out, refuse_unaligned
+from pcarann.containers.exchange import checked_outputs, handed_out, refuse_unaligned, said_of_learned
 from pcarann.containers.portraits import Portrait
 from pcarann.containers.state import State
 from pcarann.derivatives.differentiable import Differentiable
@@ -29,13 +29,12 @@ from pcarann.mesh.mesh import Mesh
 from pcarann.metrics import variance_weighted_r2
 from pcarann.options import whole_options
 from pcarann.quantity.quantity import Quantity
-from pcarann.scale.calibration import lazy_calibration, streamed
+from pcarann.scale.calibration import LazyScores, lazy_scores, streamed
 from pcarann.scale.kinds import is_lazy, refuse_lazy
 from pcarann.scale.predictions import lazy_band, lazy_prediction, lazy_score
 from pcarann.storage.container import write
-from pcarann.uncertainty.bands import Band, Block, Spread, band, gathered
+from pcarann.uncertainty.bands import Band, Block, Scored, Spread, band, gathered
 from pcarann.uncertainty.conformal import ALPHA, Calibration, Method, PartsCalibration, check_level
-from pcarann.uncertainty.fingerprints import Recognised, too_narrow
 from pcarann.uncertainty.monitor import History
 from pcarann.uncertainty.watching import Looked, Watched, judged
 from pcarann.validation import check_fields, check_memory, check_pair_lengths, warn_user
@@ -67,7 +66,7 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
         """
         fitted = self._require_fitted()
         if is_lazy(X):
-            return lazy_prediction(self, X, return_std)
+            return lazy_prediction(self, fitted, X, return_std)
         plain, handed = self._opened(X, fitted)
         found = self._predicted(plain, fitted, return_std)
         return tuple(handed(part) for part in found) if return_std else handed(found)
@@ -106,7 +105,7 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
         """R² of the prediction, all output values weighted by their variance; training samples are as welcome."""
         fitted = self._require_fitted()
         if is_lazy(X, y):
-            return lazy_score(self, X, y, sample_weight)
+            return lazy_score(self, fitted, X, y, sample_weight)
         refuse_unaligned(X, y, fitted)
         truth = fitted.handed(checked_outputs(y, fitted))
         found = self._predicted(self._opened(X, fitted)[0], fitted, False)
@@ -119,13 +118,7 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
         A warning says how many of them the model was trained on, as far as it can tell (`trained_on`).
         """
         with writing(self):
-            fitted = self._require_fitted()
-            said: list[str] = []
-            if is_lazy(X, y):
-                calibration, errors = lazy_calibration(self, X, y)
-            else:
-                calibration, errors, said = self._calibration(X, y, fitted)
-            self._publish(calibration=calibration, calibrated=fitted.state, history=History.calibrated(errors))
+            said = self._calibrate(X, y, self._require_fitted())
         warn_user(*said)
         return self
 
@@ -134,11 +127,11 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
 
         Samples are taken in the order in which they came. A drift is said once, when it is found.
         """
-        if not is_lazy(X, y):
-            return super().observe(X, y)
+        return self._observe(X, y, self._require_fitted()) if is_lazy(X, y) else super().observe(X, y)
+
+    def _observe(self, X: Any, y: Any, fitted: Any) -> Self:
         with writing(self):
-            self._require_fitted()
-            found = streamed(self, "observe", X, y)
+            found = streamed(self, fitted, "observe", X, y).fitted_
             self._publish(calibration=found.calibration, history=found.history)
         return self
 
@@ -151,16 +144,31 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
         refuse_lazy("trained_on", X, y)
         fitted = self.asked(**how)
         refuse_unaligned(X, y, fitted)
-        return self._recognised(self._opened(X, fitted)[0], checked_outputs(y, fitted), fitted).told
+        plain, truth = self._opened(X, fitted)[0], checked_outputs(y, fitted)
+        return fitted.recognised(self._marks(plain, truth, fitted)).told
 
-    def _calibration(self, X: Array, y: Array, fitted: Any) -> tuple[Calibration, Any, list[str]]:
-        """The calibration on these samples, the relative error of each, and what has to be said of them."""
+    def _calibrate(self, X: Array, y: Array, fitted: Any) -> list[str]:
+        """Publish the calibration on these samples; return what has to be said of them."""
+        found, marks = self._judge(X, y, fitted)
+        kept = {"calibration": self._kept(found, fitted), "history": History.calibrated(found.errors)}
+        self._publish(**kept, calibrated=fitted.state)
+        return said_of_learned(fitted, marks)
+
+    def _judge(self, X: Array, y: Array, fitted: Any) -> tuple[Scored | LazyScores, Any]:
+        if is_lazy(X, y):
+            lazy = lazy_scores(self, fitted, X, y)
+            return lazy, lazy.marks
         refuse_unaligned(X, y, fitted)
         plain, truth = self._opened(X, fitted)[0], checked_outputs(y, fitted)
         found = judged(self._looked(plain, fitted), truth, fitted.output_size)
+        return found, self._marks(plain, truth, fitted)
+
+    @staticmethod
+    def _kept(found: Scored | LazyScores, fitted: Any) -> Calibration:
+        if isinstance(found, LazyScores) and found.counted:
+            return found.counted[0]
         sizes, pair = () if fitted.packing is None else fitted.packing.output_sizes, (found.scores, found.floor)
-        calibration = PartsCalibration.of_parts(*pair, sizes) if len(sizes) > 1 else Calibration.of(*pair)
-        return calibration, found.errors, too_narrow(self._recognised(plain, truth, fitted), "calibration samples")
+        return PartsCalibration.of_parts(*pair, sizes) if len(sizes) > 1 else Calibration.of(*pair)
 
     def predict_interval(self, X: Any, alpha: float = ALPHA, method: Method = "sample") -> Any:
         """Predict fields with intervals of level 1 − alpha.
@@ -169,10 +177,7 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
         """
         fitted = self._require_fitted()
         check_level(alpha, method)
-        if is_lazy(X):
-            self._require_calibrated(fitted)
-            return lazy_band(self, X, alpha, method)
-        if fitted.packing is None:
+        if fitted.packing is None or is_lazy(X):
             return self._interval(X, fitted, alpha, method)
         plain, like = fitted.packing.opened(X, fitted.place)
         return fitted.packing.handed_band(self._interval(plain, fitted, alpha, method), like)
@@ -219,12 +224,11 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
         fitted = self._require_fitted()
         portrait = Portrait(fitted.packing, sample, part)
         one = portrait.inputs(X)
-        found: dict[str, Any] = {}
         if fitted.calibration is not None and not fitted.stale:
             band = self.predict_interval(one, alpha)
             found = {name: portrait.field(getattr(band, name)) for name in ("mean", "lower", "upper")}
         else:
-            found["mean"] = portrait.field(self.predict(one))
+            found = {"mean": portrait.field(self.predict(one))}
         if y is not None:
             found["truth"] = portrait.truth(y)
         return portrait.draw(path, **found)
@@ -290,6 +294,8 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
         return plain, lambda fields: packing.handed(fields, like)
 
     def _predicted(self, X: Array, fitted: State, return_std: bool) -> Any:
+        if is_lazy(X):
+            return lazy_prediction(self, fitted, X, return_std)
         if not return_std:
             return handed_out(X, fitted, self._mean(X, fitted))
         found = self._spread(X, fitted)
@@ -309,28 +315,25 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
         return fitted, self._looked(self._opened(X, fitted)[0], fitted), checked_outputs(y, fitted)
 
     @staticmethod
-    def _recognised(X: Array, truth: Array, fitted: State) -> Recognised:
-        """Which samples were learned before, their outputs in the units inside."""
+    def _marks(X: Array, truth: Array, fitted: State) -> Any:
+        """What samples leave to be recognised by, their outputs in the units inside."""
         inputs = check_fields(X, "X", fitted.place)[0]
         check_pair_lengths(int(inputs.shape[0]), int(truth.shape[0]))
-        return fitted.recognised(inputs, fitted.handed(truth))
-
-    def _warn_of_learned(self, X: Array, truth: Array, fitted: State, called: str) -> None:
-        warn_user(*too_narrow(self._recognised(X, truth, fitted), called))
+        return fitted.marks(inputs, fitted.handed(truth))
 
     def _require_calibrated(self, fitted: State) -> Calibration:
         if fitted.calibration is None:
-            name = type(self).__name__
-            raise NotFittedError(f"This {name} has no calibration: call calibrate(X, y) before predict_interval.")
+            who = f"This {type(self).__name__} has no calibration"
+            raise NotFittedError(f"{who}: call calibrate(X, y) before predict_interval.")
         if fitted.stale:
-            raise NotFittedError(
-                "The calibration is stale, since the model was changed after it without being scored: call "
-                "calibrate(X, y) again."
-            )
+            why = "since the model was changed after it without being scored"
+            raise NotFittedError(f"The calibration is stale, {why}: call calibrate(X, y) again.")
         return fitted.calibration
 
-    def _interval(self, X: Array, fitted: State, alpha: float, method: Method) -> Band:
+    def _interval(self, X: Array, fitted: State, alpha: float, method: Method) -> Any:
         calibration = self._require_calibrated(fitted)
+        if is_lazy(X):
+            return lazy_band(self, fitted, X, alpha, method)
         found = band(calibration, self._spread(X, fitted), alpha, method)
         return Band(*(handed_out(X, fitted, part) for part in (found.mean, found.std, found.lower, found.upper)))
 

@@ -12,7 +12,9 @@ import re
 import secrets
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from numbers import Integral, Real
 from typing import Any
 
@@ -30,7 +32,9 @@ __all__ = [
     "check_pair_lengths",
     "check_seed",
     "column_names",
+    "in_block",
     "refuse_cut_map",
+    "refuse_grid",
     "required",
     "warn_user",
 ]
@@ -39,6 +43,19 @@ __all__ = [
 _LOOKED_AT = 1000  # parts of a list that are looked at for masks
 _MEMORY = re.compile(r"\s*(\d+\.?\d*)\s*([kmg]?b)\s*", re.IGNORECASE)
 _UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
+_first: ContextVar[int | None] = ContextVar("first", default=None)
+_quiet: ContextVar[bool] = ContextVar("quiet", default=False)
+
+
+@contextmanager
+def in_block(first: int, *, quiet: bool = True) -> Iterator[None]:
+    """Inside, samples are those from `first` on of many more, and are named so; nothing is said of them if `quiet`."""
+    tokens = _first.set(first), _quiet.set(quiet)
+    try:
+        yield
+    finally:
+        _first.reset(tokens[0])
+        _quiet.reset(tokens[1])
 
 
 def check_fields(
@@ -66,14 +83,21 @@ def check_fields(
         raise ValueError(f"{name}: found {shape[0]} sample(s) (shape={shape}) while a minimum of {least} is required.")
     if not math.prod(shape[1:]):
         raise ValueError(f"{name}: 0 feature(s) (shape={shape}) while a minimum of 1 is required.")
-    if grid is not None and shape[1:] != grid:
-        if len(grid) == len(shape) - 1 == 1 and name == "X":
-            raise ValueError(f"X has {shape[1]} features, but {owner} is expecting {grid[0]} features as input.")
-        wanted = f"{owner} is expecting {grid}: are inputs and outputs swapped?"
-        raise ValueError(f"{name} has fields of shape {shape[1:]}, but {wanted}")
+    if grid is not None:
+        refuse_grid(shape[1:], grid, name, owner)
     matrix = place.xp.reshape(place.put(array), (shape[0], -1))
     _refuse_nonfinite(matrix, name, place)
     return matrix, shape[1:]
+
+
+def refuse_grid(found: tuple[int, ...], grid: tuple[int, ...], name: str, owner: str) -> None:
+    """Refuse fields of another shape than the `owner` wants."""
+    if found == grid:
+        return
+    if len(grid) == len(found) == 1 and name == "X":
+        raise ValueError(f"X has {found[0]} features, but {owner} is expecting {grid[0]} features as input.")
+    wanted = f"{owner} is expecting {grid}: are inputs and outputs swapped?"
+    raise ValueError(f"{name} has fields of shape {found}, but {wanted}")
 
 
 def column_names(value: Any, grid: tuple[int, ...]) -> tuple[str, ...]:
@@ -93,6 +117,8 @@ def required(y: Any) -> Any:
 
 def warn_user(*messages: str) -> None:
     """Warn at the line that called into this package, however deep the cause lies."""
+    if _quiet.get():
+        return
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("pcarann."):
         level, frame = level + 1, frame.f_back
@@ -279,6 +305,8 @@ def _refuse_nonfinite(matrix: Array, name: str, place: Place) -> None:
     finite = xp.isfinite(matrix)
     count = int(xp.sum(xp.astype(~finite, xp.int64)))
     first = int(xp.argmin(xp.astype(xp.all(finite, axis=1), xp.int64)))
+    if (before := _first.get()) is not None:
+        raise ValueError(f"{name} contains NaN or infinity in sample {before + first}.")
     raise ValueError(f"{name} contains NaN or infinity: {count} value(s), the first in sample {first}.")
 
 

@@ -26,6 +26,11 @@ def test_a_lazy_calibration_is_that_in_memory():
     assert str(lazy.monitor) == str(known.monitor)
 
 
+def test_training_samples_among_lazy_ones_are_said():
+    with limited("8MB"), pytest.warns(UserWarning, match="trained on 40 of the 180 calibration samples"):
+        fitted().calibrate(lazily(A[120:], 40), lazily(U[120:].astype(np.float32), 33))
+
+
 def test_scores_that_do_not_fit_are_counted_and_cover_no_less():
     lazy, known = fitted(), fitted().calibrate(A[160:], U[160:])
     with limited("600kB"), pytest.warns(UserWarning, match="instead of 403 kB"):
@@ -40,7 +45,7 @@ def test_scores_that_do_not_fit_are_counted_and_cover_no_less():
 
 def test_counts_give_upper_ends_and_keep_what_is_infinite():
     scores = np.array([0.0, 0.5, 0.25, np.inf])
-    found = Counts.add([Counts.of(scores[:2]), None, Counts.of(scores[2:])]).at(np.arange(1, 5))
+    found = Counts.add([Counts.of(scores[:2]), Counts.of(scores[2:])]).at(np.arange(1, 5))
     assert found[0] < 1e-11
     assert np.allclose(found[1:3], [0.25, 0.5], rtol=2e-5)
     assert (found[1:3] > [0.25, 0.5]).all()

@@ -54,7 +54,8 @@ def test_a_fit_with_many_samples_is_that_in_memory(cluster):
     with Client(cluster):
         model = PCARaNN(**options).fit(lazily(a, 1000), lazily(u, 700))
         assert model.scale_report_.tasks == 1
-        model.calibrate(lazily(a, 1000), lazily(u, 700))
+        with pytest.warns(UserWarning, match="trained on 6000 of the 6000 calibration samples"):
+            model.calibrate(lazily(a, 1000), lazily(u, 700))
         found = model.predict(lazily(a, 1000)).compute()
     assert model.ridge_ == pytest.approx(known.ridge_, rel=1e-6)
     assert apart(found, known.predict(a)) < 1e-8

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from lazy_data import OPTIONS, apart, fields, lazily
 
-from pcarann import PCARaNN, Staged
+from pcarann import PCARaNN
 from pcarann.scale import limited
 
 A, U = fields(300)
@@ -41,6 +41,7 @@ def test_intervals_scores_and_novelty_are_those_in_memory(model):
     assert found.reasons == seen.reasons
 
 
+@pytest.mark.filterwarnings("ignore:The model was trained on 150 of the 150")
 def test_labelled_lazy_arrays_stay_labelled_and_lazy():
     xarray = pytest.importorskip("xarray")
     x = xarray.DataArray(A[:150], dims=("sample", "i", "j"), coords={"i": np.linspace(0, 1, 18) ** 2})
@@ -55,18 +56,28 @@ def test_labelled_lazy_arrays_stay_labelled_and_lazy():
     assert model.predict_interval(lazy[0]).lower.chunks is not None
 
 
-def test_stages_predict_lazy_inputs_but_need_memory_for_intervals():
-    staged = Staged(n_features=6, n_members=1, n_stages=1, max_samples=40).fit(A[:60, :9], U[:60])
-    lazy = lazily(A[:20, :9], 8)
-    assert apart(staged.predict(lazy).compute(), staged.predict(A[:20, :9])) < 1e-10
-    with pytest.raises(ValueError, match="in memory"):
-        staged.calibrate(lazy, lazily(U[:20], 8))
+def test_samples_are_weighed_in_lazy_scores(model):
+    weights = np.random.default_rng(0).uniform(0, 2, 300)
+    assert model.score(lazily(A, 70), U, weights) == pytest.approx(model.score(A, U, weights), abs=1e-12)
+    with pytest.raises(ValueError, match=r"sample_weight must have shape \(300,\), found \(299,\)"):
+        model.score(A, lazily(U, 70), weights[1:])
 
 
-def test_other_grids_weights_and_parts_are_refused(model):
+def test_scores_far_from_zero_lose_no_digits(model):
+    far = PCARaNN(**OPTIONS).fit(A[:160], U[:160] + 1e6)
+    assert far.score(lazily(A, 70), lazily(U + 1e6, 45)) == pytest.approx(far.score(A, U + 1e6), abs=1e-8)
+
+
+def test_intervals_that_are_infinite_are_said_at_the_call_and_nothing_later(model, recwarn):
+    with pytest.warns(UserWarning, match="60 calibration samples are too few for alpha=0.001"):
+        band = model.predict_interval(lazily(A + 50, 70), 0.001)
+    recwarn.clear()
+    assert np.isinf(band.upper[:9].compute()).all()
+    assert not recwarn
+
+
+def test_other_grids_and_lengths_are_refused(model):
     with pytest.raises(ValueError, match=r"fields of shape \(9, 20\)"):
         model.predict(lazily(U, 70))
-    with pytest.raises(ValueError, match="sample_weight"):
-        model.score(lazily(A, 70), lazily(U, 70), np.ones(300))
     with pytest.raises(ValueError, match="same number of samples"), limited("8MB"):
         model.score(lazily(A, 70), lazily(U[:50], 70))

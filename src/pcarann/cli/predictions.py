@@ -103,10 +103,11 @@ def _predict_store(model: Path, data: Source, target: Target, how: dict[str, Any
     from pcarann.scale.writing import write_predictions
 
     fitted = load_surrogate(model, others["device"])
-    if others["steps"] is not None:
-        raise click.UsageError("--steps does not go with a .zarr store: a flow is predicted in memory.")
+    if others["steps"] is not None and not hasattr(fitted, "marched_"):
+        raise click.UsageError(f"--steps belongs to a model that marches, which {model} does not.")
     asked = {name: value for name, value in how.items() if value is not None and value is not False}
     asked = asked if "alpha" in asked else {name: asked[name] for name in asked if name == "std"}
+    asked |= {} if others["steps"] is None else {"steps": others["steps"]}
     a = (data if data.chunks is not None else replace(data, chunks="auto")).fields()
     start = time.perf_counter()
     read = f"{data.path.resolve()} {data.inputs} {data.samples} {data.stride}"

@@ -6,9 +6,10 @@ from typing import Any
 
 from pcarann.backend.arrays import Array, place_of
 from pcarann.containers.state import State
+from pcarann.uncertainty.fingerprints import too_narrow
 from pcarann.validation import check_fields, required
 
-__all__ = ["checked_outputs", "handed_out", "refuse_unaligned"]
+__all__ = ["checked_outputs", "handed_out", "refuse_unaligned", "said_of_learned"]
 
 
 def checked_outputs(y: Any, fitted: State) -> Array:
@@ -29,3 +30,8 @@ def handed_out(X: Array, fitted: State, fields: Array) -> Array:
     place = place_of(X)
     fields = place.put(fitted.handed(fields))
     return place.xp.reshape(fields, (fields.shape[0], *fitted.output_grid))
+
+
+def said_of_learned(fitted: State, marks: Any) -> list[str]:
+    """What to say of samples that intervals are calibrated on, where the model was trained on some of them."""
+    return too_narrow(fitted.recognised(marks), f"calibration {'trajectories' if fitted.how else 'samples'}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from pcarann.backend.arrays import Array, Place
 from pcarann.containers.packing import Packing
@@ -48,11 +48,21 @@ class State(Protocol):
     def packing(self) -> Packing | None:
         """What inputs and outputs are made of, where they are more than plain arrays"""
 
+    @property
+    def how(self) -> dict[str, Any]:
+        """Options of `predict` that it was asked with, as they are handed over: those of a roll-out"""
+
+    def refuse_shape(self, shape: tuple[int, ...]) -> None:
+        """Refuse inputs of a shape (samples, …) that is not theirs."""
+
     def outputs(self, fields: Array) -> Array:
         """(samples, values) outputs as they were handed in, to the units inside."""
 
     def handed(self, fields: Array) -> Array:
         """(samples, values) outputs in the units inside, to those that are handed out."""
 
-    def recognised(self, inputs: Array, outputs: Array) -> Recognised:
-        """Which (samples, values) pairs, as they were handed in, were learned before."""
+    def marks(self, inputs: Array, outputs: Array) -> Any:
+        """What (samples, values) pairs, as they were handed in, leave to be recognised by, (rows, 4)"""
+
+    def recognised(self, marks: Any) -> Recognised:
+        """Which of the samples that have left these were learned before."""

@@ -14,12 +14,11 @@ there on, where the step is a `PCARaNN`.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from sklearn.base import clone
@@ -43,17 +42,18 @@ from pcarann.marching.novelty import RolloutNovelty, novelty_along
 from pcarann.marching.report import RolloutReport
 from pcarann.marching.step import check_step
 from pcarann.marching.trajectories import Trajectories
-from pcarann.marching.windows import judged_window, later_times, reaches
+from pcarann.marching.windows import judged_window, later_times, reaches, refuse_longer
 from pcarann.metrics import variance_weighted_r2
 from pcarann.operator import PCARaNN
+from pcarann.scale.calibration import LazyScores, streamed
 from pcarann.scale.kinds import is_lazy
+from pcarann.scale.predictions import lazy_novelty, lazy_score
 from pcarann.storage.formats import Document, Tensors
 from pcarann.surrogate import Surrogate
-from pcarann.uncertainty.bands import Band, Block, Spread
-from pcarann.uncertainty.conformal import ALPHA, Method, check_level
+from pcarann.uncertainty.bands import Band, Block, Scored, Spread
+from pcarann.uncertainty.conformal import ALPHA, Calibration, Method, check_level
 from pcarann.uncertainty.fit_report import FitReport
 from pcarann.uncertainty.monitor import History
-from pcarann.uncertainty.watching import judged
 from pcarann.validation import check_count, warn_user
 
 __all__ = ["Marching"]
@@ -115,15 +115,9 @@ class Marching(Surrogate):
             if whole.controls is not None and isinstance(model, PCARaNN):
                 reading_channels(model)
             model, report = learned(model, whole, chosen=bool(self.choose))
-            self._marched = Marched(
-                model,
-                whole.step,
-                whole.window,
-                n_controls=whole.n_controls,
-                reach=whole.reach(model.fitted_),
-                report=report,
-                seconds={"total": time.perf_counter() - begun},
-            )
+            known: dict[str, Any] = {"n_controls": whole.n_controls, "reach": whole.reach(model.fitted_)}
+            known |= {"report": report, "seconds": {"total": time.perf_counter() - begun}}
+            self._marched = Marched(model, whole.step, whole.window, **known)
         if report.warning:
             warn_user(report.warning)
         return self
@@ -184,6 +178,8 @@ class Marching(Surrogate):
 
     def score(self, X: Array, y: Array, sample_weight: Array | None = None, *, controls: Array | None = None) -> float:
         """R² of the prediction, all values of the whole window weighted by their variance."""
+        if is_lazy(X, y):
+            return lazy_score(self, self.asked(later_times(y), controls), X, y, sample_weight)
         return variance_weighted_r2(self.predict(X, steps=later_times(y), controls=controls), y, sample_weight)
 
     def calibrate(self, X: Array, y: Array, *, controls: Array | None = None) -> Marching:
@@ -196,12 +192,8 @@ class Marching(Surrogate):
             if (steps := later_times(y)) is not None and steps < flow.window:
                 wanted = f"but this model predicts {flow.window}: a calibration needs them all"
                 raise ValueError(f"y has {steps} later snapshots, {wanted}.")
-            flow = flow if steps is None else replace(flow, window=steps)
-            truth = checked_outputs(y, flow)
-            found = judged(self._looked(X, flow), truth, flow.output_size)
-            whole = WindowCalibration.by_steps(found.scores, found.floor, flow.window)
-            self._publish(calibration=whole, calibrated=flow.state, history=History.calibrated(found.errors))
-        self._warn_of_learned(X, truth, flow, "calibration trajectories")
+            said = self._calibrate(X, y, flow if steps is None else replace(flow, window=steps))
+        warn_user(*said)
         return self
 
     def predict_interval(
@@ -219,14 +211,9 @@ class Marching(Surrogate):
         """
         flow = self.asked(steps, controls)
         check_level(alpha, method)
-        if flow.calibration is not None:
-            calibrated = flow.calibration.points // math.prod(flow.model.output_grid)
-            if flow.window > calibrated:
-                raise ValueError(
-                    f"Intervals were calibrated for {calibrated} steps, but {flow.window} are asked for: calibrate on "
-                    "longer trajectories, or ask for fewer."
-                )
-        return self._interval(X, flow, alpha, method)
+        refuse_longer(flow)
+        found: Band = self._interval(X, flow, alpha, method)
+        return found
 
     def jvp(self, X: Array, dX: Array, *, steps: int | None = None, controls: Array | None = None) -> Any:
         """How predictions change with changes dX of the snapshots given, as predictions look; controls stay.
@@ -258,6 +245,8 @@ class Marching(Surrogate):
     def novelty(self, X: Array, *, steps: int | None = None, controls: Array | None = None) -> RolloutNovelty:
         """How far roll-outs lie from the training data: for each sample and step a p-value and the reason."""
         flow = self.asked(steps, controls)
+        if is_lazy(X):
+            return cast(RolloutNovelty, lazy_novelty(self, flow, X))
         found = novelty_along(flow, flow.departing(X))
         return replace(found, p_value=place_of(X).put(found.p_value))
 
@@ -270,6 +259,10 @@ class Marching(Surrogate):
         with writing(self):
             if not hasattr(self, "_marched"):
                 return self.fit(X, y, controls)
+            if is_lazy(X, y):
+                flow = self.asked(later_times(y), controls)
+                self._marched = streamed(self, flow, "partial_fit", X, y).marched_
+                return self
             marched = self._marched
             model = copy(marched.model)
             if not hasattr(model, "partial_fit"):
@@ -289,6 +282,8 @@ class Marching(Surrogate):
 
         Nothing is learned. y has as many later times as the calibration, or more.
         """
+        if is_lazy(X, y):
+            return self._observe(X, y, self.asked(later_times(y), controls))
         with writing(self):
             parts, said = self._judged(X, y, controls, learned=False)
             self._publish(**parts)
@@ -300,6 +295,12 @@ class Marching(Surrogate):
         flow: Flow = super().asked(**how)
         window = flow.window if steps is None else check_count(steps, "steps")
         return replace(flow, window=window, controls=controls)
+
+    @staticmethod
+    def _kept(found: Scored | LazyScores, fitted: Flow) -> Calibration:
+        if isinstance(found, LazyScores) and found.counted:
+            return WindowCalibration.joined(found.counted[0], found.counted[1:])
+        return WindowCalibration.by_steps(found.scores, found.floor, fitted.window)
 
     def _judged(self, X: Array, y: Array, controls: Any, *, learned: bool) -> tuple[dict[str, Any], list[str]]:
         """Parts of the record after trajectories were met; nothing where they cannot be judged, or need not be."""

@@ -19,13 +19,13 @@ from pcarann.backend.arrays import Array, Place, cuts
 from pcarann.backend.patience import look_up
 from pcarann.marching.controls import beside, checked_controls
 from pcarann.marching.step import StepState
-from pcarann.marching.trajectories import Trajectories, snapshots_of
+from pcarann.marching.trajectories import Trajectories, refuse_no_trajectories, snapshots_of
 from pcarann.marching.watch import HELD, Reach, Watch
 from pcarann.uncertainty.bands import Block
 from pcarann.uncertainty.conformal import Calibration
 from pcarann.uncertainty.fingerprints import Recognised
 from pcarann.uncertainty.monitor import History
-from pcarann.validation import check_fields, warn_user
+from pcarann.validation import check_fields, refuse_grid, warn_user
 
 __all__ = ["Departure", "Flow"]
 
@@ -111,34 +111,54 @@ class Flow:
         """Outputs in the units inside, to those that are handed out."""
         return self.model.handed(fields)
 
-    def recognised(self, inputs: Array, outputs: Array) -> Recognised:
-        """Which trajectories were learned, (samples, values) of the snapshots given and of those that follow.
+    def marks(self, inputs: Array, outputs: Array) -> Any:
+        """What trajectories leave to be recognised by, (samples × window, 4), of each later pair.
 
-        Those of whose later pairs the step has learned half; pairs that trajectories have in common, at rest, tell
-        nothing.
+        They are (samples, values) of the snapshots given and of those that follow.
         """
-        if not hasattr(self.model, "recognised"):
-            return Recognised.unknown(int(inputs.shape[0]))
+        if not hasattr(self.model, "marks"):
+            return np.zeros((int(inputs.shape[0]) * self.window, 0))
         xp, grid = self.place.xp, self.model.output_grid
         X, y = (xp.reshape(part, (int(part.shape[0]), -1, *grid)) for part in (inputs, outputs))
         first = int(X.shape[1]) - self.step
         whole = Trajectories.of(X, y, self.controls, step=self.step, first=first, wanted=self.n_controls)
         pairs = (xp.reshape(part, (int(part.shape[0]), -1)) for part in whole.pairs())
-        found: Recognised = self.model.recognised(*pairs)
-        return found.by_group(whole.pairs_each)
+        return self.model.marks(*pairs)
+
+    def recognised(self, marks: Any) -> Recognised:
+        """Which trajectories were learned: those of whose later pairs the step has learned half.
+
+        Pairs that trajectories have in common, at rest, tell nothing.
+        """
+        if not hasattr(self.model, "recognised"):
+            return Recognised.unknown(len(marks) // self.window)
+        found: Recognised = self.model.recognised(marks)
+        return found.by_group(self.window)
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """Options of `predict` that it was asked with"""
+        return {"steps": self.window} | ({} if self.controls is None else {"controls": self.controls})
+
+    def refuse_shape(self, shape: tuple[int, ...]) -> None:
+        """Refuse snapshots of a shape that is not theirs, or controls that do not belong to them."""
+        refuse_no_trajectories(shape, "X")
+        self._acting(shape)
+        refuse_grid(shape[2:], tuple(self.model.output_grid), "X", "Marching")
+
+    def _acting(self, shape: tuple[int, ...]) -> Array | None:
+        """The controls of each step from snapshots of this shape, (samples, departures, p), or a refusal."""
+        if shape[1] < self.step:
+            raise ValueError(f"X must be (samples, times, *grid) with {self.step} snapshots or more, found {shape}.")
+        departures = shape[1] + self.window - self.step
+        return checked_controls(
+            self.controls, self.place, samples=shape[0], departures=departures, wanted=self.n_controls
+        )
 
     def departing(self, X: Any) -> Departure:
         """The last snapshots of X, as many as a step needs, and the controls of each step, or a refusal."""
         snapshots = snapshots_of(X, "X", self.place)
-        samples, times = int(snapshots.shape[0]), int(snapshots.shape[1])
-        if times < self.step:
-            raise ValueError(
-                f"X must be (samples, times, *grid) with {self.step} snapshots or more, found {tuple(snapshots.shape)}."
-            )
-        departures = times + self.window - self.step
-        acting = checked_controls(
-            self.controls, self.place, samples=samples, departures=departures, wanted=self.n_controls
-        )
+        acting, times = self._acting(tuple(int(n) for n in snapshots.shape)), int(snapshots.shape[1])
         last, grid = range(times - self.step, times), self.model.output_grid
         given = [check_fields(snapshots[:, t, ...], "X", self.place, grid=grid, owner="Marching")[0] for t in last]
         return Departure(given, None if acting is None else acting[:, times - self.step :, :])

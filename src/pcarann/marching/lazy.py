@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pcarann.backend.arrays import Array, place_of
-from pcarann.marching.trajectories import Trajectories, checked_times
+from pcarann.marching.trajectories import Trajectories, checked_times, refuse_no_trajectories
 from pcarann.marching.watch import Reach
 from pcarann.scale.engine import Budget, computed, over_blocks
 from pcarann.scale.fields import checked_lazy, cut_along, matrix_of
@@ -35,11 +35,7 @@ class LazyTrajectories(Trajectories):
         for value, name in ((X, "X"), (required(y), "y")):
             array = lazy_array(value)
             array = checked_lazy(da.from_array(np.asarray(value)) if array is None else array, name)
-            if array.ndim < 3:
-                found = tuple(int(n) for n in array.shape)
-                raise ValueError(
-                    f"Marching wants trajectories: {name} of shape (samples, times, *grid), found {found}."
-                )
+            refuse_no_trajectories(tuple(int(n) for n in array.shape), name)
             parts.append(array.astype(np.float64))
         step, first = checked_times(parts[0], parts[1], asked["step"], asked["first"])
         fields = da.concatenate([part.rechunk({0: parts[0].chunks[0], 1: -1}) for part in parts], axis=1)

@@ -16,7 +16,7 @@ from pcarann.marching.controls import as_channels, checked_controls
 from pcarann.marching.watch import Reach
 from pcarann.validation import check_count, check_fields
 
-__all__ = ["FEWEST_TO_JUDGE", "Trajectories", "checked_times", "snapshots_of"]
+__all__ = ["FEWEST_TO_JUDGE", "Trajectories", "checked_times", "refuse_no_trajectories", "snapshots_of"]
 
 FEWEST_TO_JUDGE = 5
 """Trajectories, of fewer of which none is held out"""
@@ -140,7 +140,11 @@ def checked_times(X: Array, y: Array, step: Any, first: Any) -> tuple[int, int]:
 def snapshots_of(value: Any, name: str, place: Place) -> Array:
     """Return (samples, times, *grid) trajectories at `place`, or refuse."""
     fields, shape = check_fields(value, name, place)
-    if len(shape) < 2:
-        found = (int(fields.shape[0]), *shape)
-        raise ValueError(f"Marching wants trajectories: {name} of shape (samples, times, *grid), found {found}.")
+    refuse_no_trajectories((int(fields.shape[0]), *shape), name)
     return place.xp.reshape(fields, (-1, *shape))
+
+
+def refuse_no_trajectories(shape: tuple[int, ...], name: str) -> None:
+    """Refuse arrays without axes of time and space."""
+    if len(shape) < 3:
+        raise ValueError(f"Marching wants trajectories: {name} of shape (samples, times, *grid), found {shape}.")

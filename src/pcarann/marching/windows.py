@@ -9,7 +9,7 @@ import numpy as np
 
 from pcarann.marching.flow import Flow
 
-__all__ = ["judged_window", "later_times", "reaches"]
+__all__ = ["judged_window", "later_times", "reaches", "refuse_longer"]
 
 
 def later_times(y: Any) -> int | None:
@@ -34,6 +34,15 @@ def judged_window(flow: Flow, y: Any, controls: Any) -> tuple[int, Any]:
     if controls is not None and np.ndim(controls) == 3:
         controls = controls[:, : np.shape(controls)[1] - (later - steps), :]
     return steps, controls
+
+
+def refuse_longer(flow: Flow) -> None:
+    """Refuse intervals over more steps than they were calibrated for."""
+    if flow.calibration is not None and flow.window > _steps(flow):
+        raise ValueError(
+            f"Intervals were calibrated for {_steps(flow)} steps, but {flow.window} are asked for: calibrate on longer "
+            "trajectories, or ask for fewer."
+        )
 
 
 def _steps(flow: Flow) -> int:

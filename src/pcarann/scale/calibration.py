@@ -7,51 +7,72 @@ last by 1.5e-5 of its value, and a quantile is the upper end of its bin: it cove
 from __future__ import annotations
 
 import math
-from copy import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pcarann.backend.arrays import to_host
-from pcarann.scale.engine import Budget, over_blocks
-from pcarann.scale.predictions import opened_inputs, opened_outputs, paired, spread_of, whole_rows
+from pcarann.scale.asking import Asked, Pairs, paired
+from pcarann.scale.engine import Budget, computed, over_blocks
 from pcarann.uncertainty.bands import scored
 from pcarann.uncertainty.conformal import Calibration, kept_ranks
-from pcarann.validation import check_fields, check_pair_lengths
+from pcarann.validation import check_fields, in_block
 
-__all__ = ["Counts", "lazy_calibration", "lazy_latents", "streamed"]
+__all__ = ["Counts", "LazyScores", "lazy_latents", "lazy_scores", "streamed"]
 
 _BITS = 36  # of a float64 that a bin leaves out: 16 of its mantissa stay
+_STEP_BITS = 40  # and 12 for each of the steps, which are many
 _TINY = 2.0**-40  # scores below count as this, and those above its inverse as infinite
 _STREAM_ROWS = 1024  # of a lazy stream that are taken in together, whatever its chunks are
+_COPIES = 8  # of these samples that are in memory
 
 
-def lazy_calibration(model: Any, X: Any, y: Any) -> tuple[Calibration, Any]:
-    """The calibration of a model on lazy samples, and the relative error of each."""
-    fitted = model.fitted_
-    inputs, truth = opened_inputs(model, X)[0], opened_outputs(model, y)
-    samples, points = int(inputs.shape[0]), math.prod(fitted.output_grid)
-    whole = 3 * 8 * samples * points <= Budget.now().memory
-    blocks, own, constants = paired(model, inputs, truth)
-    counts, kept = over_blocks(_scored_block, blocks, own, constants | {"whole": whole}, Counts.add)
+@dataclass(frozen=True)
+class LazyScores:
+    """The scores of lazy samples, or what is known of them where they do not fit into memory."""
+
+    scores: Any
+    """(samples, values); None where they do not fit"""
+    floor: float
+    errors: Any
+    """The relative error of each sample"""
+    marks: Any
+    """What the samples leave to be recognised by"""
+    counted: tuple[Calibration, ...] = ()
+    """Where they do not fit, the calibration of all of them, then those of each step"""
+
+
+def lazy_scores(model: Any, fitted: Any, X: Any, y: Any) -> LazyScores:
+    """The scores of a model on lazy samples, of a roll-out those of each step too."""
+    asked, pairs = Asked.of(model, fitted), Pairs.of(fitted, X, y)
+    points, apart = math.prod(fitted.output_grid), int(asked.how.get("steps", 0))
+    whole = 3 * 8 * len(pairs) * points <= Budget.now().memory
+    blocks, own = paired(pairs)
+    constants = {"asked": asked, "grids": pairs.grids, "apart": None if whole else apart}
+    counts, kept = over_blocks(_scored_block, blocks, own, constants, _added)
     floor, errors = kept[0][0], np.concatenate([one[2] for one in kept])
+    scores = np.concatenate([one[1] for one in kept])
+    put, marks = fitted.place.put, np.concatenate([one[3] for one in kept])
     if whole:
-        scores = fitted.place.put(np.concatenate([one[1] for one in kept]))
-        return Calibration.of(scores, floor), errors
-    largest = np.sort(np.concatenate([one[1] for one in kept]))
-    ranks = kept_ranks(samples, points)
-    put = fitted.place.put
-    return Calibration(ranks, put(counts.at(ranks)), points, put(largest), floor), errors
+        return LazyScores(put(scores), floor, errors, marks)
+    found: list[Calibration] = []
+    for count, largest in zip(counts, scores.T, strict=True):
+        values = points if not found else points // apart
+        ranks = kept_ranks(len(pairs), values)
+        found.append(Calibration(ranks, put(count.at(ranks)), values, put(np.sort(largest)), floor))
+    return LazyScores(None, floor, errors, marks, tuple(found))
 
 
 class Counts:
     """How many scores lie in each bin."""
 
-    def __init__(self, first: int, counts: Any, above: int):
-        self.first, self.counts, self.above = first, counts, above
+    def __init__(self, first: int, counts: Any, above: int, bits: int = _BITS):
+        self.first, self.counts, self.above, self.bits = first, counts, above, bits
 
     @classmethod
-    def of(cls, scores: Any) -> Counts:
+    def of(cls, scores: Any, bits: int = _BITS) -> Counts:
         """Count scores of at least 0, whose bits are ordered as they are; the least and the largest ones together.
 
         >>> print(Counts.of(np.array([1.0, 3.0, 2.0])).at(np.array([2])).round(4))
@@ -59,40 +80,53 @@ class Counts:
         """
         flat = np.ascontiguousarray(scores, dtype=np.float64).reshape(-1)
         above = flat > 1 / _TINY
-        bins = np.maximum(flat[~above], _TINY).view(np.int64) >> _BITS
+        bins = np.maximum(flat[~above], _TINY).view(np.int64) >> bits
         first = int(bins.min()) if bins.size else 0
-        return cls(first, np.bincount(bins - first), int(above.sum()))
+        return cls(first, np.bincount(bins - first), int(above.sum()), bits)
 
     @staticmethod
-    def add(parts: list[Counts | None]) -> Counts | None:
-        """All of these together; None where nothing was counted."""
-        known = [one for one in parts if one is not None]
-        if not known:
-            return None
-        first = min(one.first for one in known)
-        total = np.zeros(max(one.first + len(one.counts) for one in known) - first, dtype=np.int64)
-        for one in known:
+    def add(parts: Sequence[Counts]) -> Counts:
+        """All of these together."""
+        first = min(one.first for one in parts)
+        total = np.zeros(max(one.first + len(one.counts) for one in parts) - first, dtype=np.int64)
+        for one in parts:
             total[one.first - first : one.first - first + len(one.counts)] += one.counts
-        return Counts(first, total, sum(one.above for one in known))
+        return Counts(first, total, sum(one.above for one in parts), parts[0].bits)
 
     def at(self, ranks: Any) -> Any:
         """The upper ends of the bins in which scores of these ranks lie."""
         ends = self.counts.cumsum()
         bins = np.searchsorted(ends, ranks) + self.first
-        found = ((bins + 1) << _BITS).view(np.float64)
+        found = ((bins + 1) << self.bits).view(np.float64)
         return np.where(ranks > (ends[-1] if ends.size else 0), np.inf, found)
 
 
-def _scored_block(raw: Any, truth: Any, *, model: Any, grids: Any, whole: bool) -> tuple[Counts | None, Any]:
-    fitted = model.fitted_
-    checked = check_fields(truth, "y", fitted.place)[0]
-    look, found = spread_of(model, raw.reshape(-1, *grids[0]))
-    rows = slice(0, int(look.inputs.shape[0]))
-    judged = scored([(rows, found.mean, found.members, found.beyond)], fitted.outputs(checked), fitted.output_size)
+def _scored_block(raw: Any, truth: Any, first: int, *, asked: Asked, grids: Any, apart: int | None) -> tuple[Any, Any]:
+    """Counts of all scores and of those of each step; floor, largest scores, errors, marks. Where they fit, scores."""
+    fitted = asked.part(first, len(raw))
+    with in_block(first):
+        given, told = check_fields(raw, "X", fitted.place)[0], check_fields(truth, "y", fitted.place)[0]
+        checked, marks = fitted.outputs(told), fitted.marks(given, told)
+    found = asked("predict_parts", first, raw.reshape(-1, *grids[0]))
+    mean, members = _inside(fitted, found.mean), _inside(fitted, found.members)
+    beyond = None if found.beyond is None else _inside(fitted, found.beyond)
+    judged = scored([(slice(0, len(raw)), mean, members, beyond)], checked, fitted.output_size)
     scores = to_host(judged.scores)
-    if whole:
-        return None, (judged.floor, scores, judged.errors)
-    return Counts.of(scores), (judged.floor, scores.max(axis=1), judged.errors)
+    if apart is None:
+        return [], (judged.floor, scores, judged.errors, marks)
+    steps = np.split(scores, apart, axis=1) if apart else []
+    counts = [Counts.of(scores), *(Counts.of(one, _STEP_BITS) for one in steps)]
+    largest = np.stack([one.max(axis=1) for one in (scores, *steps)], axis=1)
+    return counts, (judged.floor, largest, judged.errors, marks)
+
+
+def _inside(fitted: Any, fields: Any) -> Any:
+    """Fields that were handed out, (samples, values) in the units inside."""
+    return fitted.outputs(fitted.place.put(fields).reshape(len(fields), -1))
+
+
+def _added(parts: list[list[Counts]]) -> list[Counts]:
+    return [Counts.add(one) for one in zip(*parts, strict=True)]
 
 
 def lazy_latents(model: Any, X: Any, y: Any) -> tuple[Any, Any]:
@@ -100,16 +134,17 @@ def lazy_latents(model: Any, X: Any, y: Any) -> tuple[Any, Any]:
     fitted = model.fitted_
     if fitted.is_elsewhere:
         raise ValueError("A model on another grid cannot adapt: adapt the one that it came from, and call `on` again.")
-    blocks, own, constants = paired(model, opened_inputs(model, X)[0], opened_outputs(model, y))
-    _, kept = over_blocks(_latent_block, blocks, own, constants, _nothing)
+    pairs = Pairs.of(fitted, X, y)
+    blocks, own = paired(pairs)
+    _, kept = over_blocks(_latent_block, blocks, own, {"fitted": fitted, "grid": pairs.grids[0]}, _nothing)
     x, latents = (fitted.place.xp.concat([fitted.place.put(one) for one in part]) for part in zip(*kept, strict=True))
     return x, latents
 
 
-def _latent_block(raw: Any, truth: Any, *, model: Any, grids: Any) -> tuple[None, Any]:
-    fitted = model.fitted_
-    inputs = fitted.look(fitted.checked(raw.reshape(-1, *grids[0]))).inputs
-    outputs = fitted.outputs(check_fields(truth, "y", fitted.place)[0])
+def _latent_block(raw: Any, truth: Any, first: int, *, fitted: Any, grid: tuple[int, ...]) -> tuple[None, Any]:
+    with in_block(first):
+        inputs = fitted.checked(raw.reshape(-1, *grid))
+        outputs = fitted.outputs(check_fields(truth, "y", fitted.place)[0])
     return None, tuple(to_host(part) for part in fitted.latent_pairs(inputs, outputs))
 
 
@@ -117,29 +152,15 @@ def _nothing(_: list[Any]) -> None:
     return None
 
 
-def streamed(model: Any, method: str, X: Any, y: Any) -> Any:
-    """What a fitted model is after lazy samples were taken in, in their order, so many at a time: its new record.
+def streamed(model: Any, fitted: Any, method: str, X: Any, y: Any, **options: Any) -> Any:
+    """A copy of a fitted model that has taken in lazy samples, in their order, so many at a time.
 
-    The model itself stays as it is.
+    The model itself stays as it is. The options are those of the method.
     """
-    inputs, truth = opened_inputs(model, X)[0], opened_outputs(model, y)
-    check_pair_lengths(int(inputs.shape[0]), int(truth.shape[0]))
-    moved = copy(model)
-    moved.__dict__.pop("_writers", None)
-    packing = model.fitted_.packing
-    for start in range(0, int(inputs.shape[0]), _STREAM_ROWS):
-        rows = slice(start, start + _STREAM_ROWS)
-        pair = whole_rows(inputs, rows), whole_rows(truth, rows)
-        if packing is not None:
-            pair = _labelled(packing, pair)
-        getattr(moved, method)(*pair)
-    return moved.fitted_
-
-
-def _labelled(packing: Any, pair: tuple[Any, Any]) -> tuple[Any, Any]:
-    """Arrays with the labels that a model of labelled arrays wants."""
-    found = []
-    for side, array in zip((packing.inputs, packing.outputs), pair, strict=True):
-        label = side.parts[0].label
-        found.append(array if label is None else label.applied(array, side.samples, {}))
-    return found[0], found[1]
+    pairs, moved = Pairs.of(fitted, X, y), Asked.of(model, fitted).each
+    many = min(_STREAM_ROWS, max(1, Budget.now().memory // (_COPIES * 8 * pairs.values)))
+    for start in range(0, len(pairs), many):
+        rows = slice(start, start + many)
+        block = (np.asarray(computed(one[rows])) for one in (pairs.inputs, pairs.outputs))
+        moved(method, start, *block, quiet=False, **options)
+    return moved.model

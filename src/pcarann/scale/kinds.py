@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["is_lazy", "lazy_array", "refuse_lazy"]
+__all__ = ["has_lazy_parts", "is_lazy", "lazy_array", "refuse_lazy"]
 
 
 def lazy_array(value: Any) -> Any:
@@ -19,9 +20,17 @@ def lazy_array(value: Any) -> Any:
     return inner if any(kind == "dask.array.core.Array" for kind in kinds) else None
 
 
+def has_lazy_parts(value: Any) -> bool:
+    """Whether it is a mapping or a labelled set, of which a part is lazy."""
+    parts = getattr(value, "data_vars", value)
+    if hasattr(value, "tocsr"):  # some sparse matrices are mappings
+        return False
+    return isinstance(parts, Mapping) and any(lazy_array(parts[name]) is not None for name in parts)
+
+
 def is_lazy(*values: Any) -> bool:
-    """Whether one of these things is lazy."""
-    return any(lazy_array(value) is not None for value in values)
+    """Whether one of these things is lazy, or has a part that is."""
+    return any(lazy_array(value) is not None or has_lazy_parts(value) for value in values)
 
 
 def refuse_lazy(who: str, *values: Any) -> None:

@@ -13,9 +13,11 @@ import numpy as np
 
 from pcarann.backend.arrays import place_of
 from pcarann.backend.random import spread
+from pcarann.containers.parts import Side
 from pcarann.scale.engine import Budget, over_blocks
 from pcarann.scale.fields import checked_lazy, cut_along, matrix_of, rows_of
-from pcarann.scale.kinds import is_lazy, lazy_array
+from pcarann.scale.kinds import has_lazy_parts, is_lazy, lazy_array
+from pcarann.scale.samples import opened_pair
 from pcarann.spatial.fitted import range_of
 from pcarann.spatial.layout import Layout
 from pcarann.validation import check_fields, check_pair_lengths, required
@@ -35,9 +37,10 @@ def stage_samples(X: Any, y: Any, most: int | None, seed: int, together: int) ->
     """
     if not is_lazy(X, y):
         return X, y, together, None
-    if hasattr(X, "dims") or hasattr(y, "dims"):
-        raise ValueError("Stages are fitted to lazy arrays without labels: give the Dask arrays, X.data and y.data.")
-    inputs, outputs = (_opened(value, name) for value, name in ((X, "X"), (required(y), "y")))
+    if has_lazy_parts(X) or has_lazy_parts(y):
+        raise ValueError("Lazy data are one array on each side: parts by name must be in memory.")
+    X, y, packing, _ = opened_pair(X, required(y))
+    inputs, outputs = (_opened(value, name) for value, name in ((X, "X"), (y, "y")))
     count = int(inputs.shape[0])
     check_pair_lengths(count, int(outputs.shape[0]))
     if count % together:
@@ -46,7 +49,15 @@ def stage_samples(X: Any, y: Any, most: int | None, seed: int, together: int) ->
     rows = list(range(count)) if whole else spread(count, int(most or 0), seed=seed)
     _refuse_too_many(len(rows), [inputs, outputs])
     sides = [rows_of(matrix_of(one), rows).reshape(len(rows), *one.shape[1:]) for one in (inputs, outputs)]
+    if packing is not None:
+        sides = [_labelled(one, side) for one, side in zip(sides, (packing.inputs, packing.outputs), strict=True)]
     return sides[0], sides[1], together if whole else 1, _ranges(inputs)
+
+
+def _labelled(array: Any, side: Side) -> Any:
+    """Samples that were read, with the labels of those that they were drawn from."""
+    label = side.parts[0].label
+    return array if label is None else label.applied(array, side.samples, {})
 
 
 def _opened(value: Any, name: str) -> Any:

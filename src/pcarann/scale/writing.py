@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from copy import copy
 from typing import Any
 
 import numpy as np
 
+from pcarann.scale.asking import Asked, opened_inputs
 from pcarann.scale.engine import Budget, over_blocks
 from pcarann.scale.fields import SHARE, cut_along, matrix_of
-from pcarann.scale.predictions import fields_of, opened_inputs
+from pcarann.scale.predictions import fields_of
 
 __all__ = ["write_predictions"]
 
@@ -28,11 +28,12 @@ def write_predictions(
     """Predict lazy inputs into a zarr store; return how many blocks there are, and how many were there already.
 
     `made_of` names model and data: a store that was made of others is refused. `how` may hold `std`, or `alpha` and
-    `method` of intervals.
+    `method` of intervals, and the `steps` of a roll-out.
     """
     how = dict(how or {})
-    array, _ = opened_inputs(model, X)
-    matrix, grid = matrix_of(array), tuple(model.fitted_.output_grid)
+    fitted = model.asked(**{name: how.pop(name) for name in ("steps",) if name in how})
+    asked, array = Asked.of(model, fitted), opened_inputs(fitted, X)[0]
+    matrix, grid = matrix_of(array), tuple(fitted.output_grid)
     cut = cut_along(matrix, 0, Budget.now(), "X", share=4 * SHARE)
     length = max(part.stop - part.start for part in cut.parts)
     starts = list(range(0, int(array.shape[0]), length))
@@ -41,7 +42,7 @@ def write_predictions(
     done = np.asarray(store[_DONE][:], dtype=bool)
     left = [i for i in range(len(starts)) if not done[i]]
     blocks = [_block(matrix[starts[i] : starts[i] + length, :]) for i in left]
-    constants = {"model": copy(model), "grid": array.shape[1:], "path": os.fspath(path), "how": how, "length": length}
+    constants = {"asked": asked, "grid": array.shape[1:], "path": os.fspath(path), "how": how, "length": length}
     if left:
         over_blocks(_written, blocks, [(i,) for i in left], constants, _nothing)
     return {"blocks": len(starts), "resumed": len(starts) - len(left)}
@@ -76,13 +77,13 @@ def _block(part: Any) -> Any:
 
 
 def _written(
-    raw: Any, number: int, *, model: Any, grid: tuple[int, ...], path: str, how: dict[str, Any], length: int
+    raw: Any, number: int, *, asked: Asked, grid: tuple[int, ...], path: str, how: dict[str, Any], length: int
 ) -> tuple[None, None]:
     import zarr
 
     store = zarr.open_group(path, mode="r+")
     rows = slice(number * length, number * length + len(raw))
-    for name, fields in fields_of(model, np.asarray(raw).reshape(-1, *grid), how).items():
+    for name, fields in fields_of(asked, rows.start, np.asarray(raw).reshape(-1, *grid), how).items():
         store[name][rows] = fields
     store[_DONE][number] = 1
     return None, None

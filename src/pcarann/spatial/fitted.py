@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +23,9 @@ from pcarann.spatial.start import Start
 from pcarann.spatial.terms import Terms
 from pcarann.uncertainty.bands import Block
 from pcarann.uncertainty.conformal import Calibration
-from pcarann.uncertainty.fingerprints import Fingerprints, Recognised
+from pcarann.uncertainty.fingerprints import Fingerprints, Recognised, numbers_of
 from pcarann.uncertainty.monitor import History
-from pcarann.validation import check_fields, warn_user
+from pcarann.validation import check_fields, refuse_grid, warn_user
 
 __all__ = ["BEYOND", "DRAWN", "FittedStages", "Range", "range_of"]
 
@@ -102,6 +103,15 @@ class FittedStages:
     def stale(self) -> bool:
         """Whether the readouts changed after the last calibration"""
         return self.calibration is not None and self.calibrated != self.state
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """Options that a prediction was asked with: there are none"""
+        return {}
+
+    def refuse_shape(self, shape: tuple[int, ...]) -> None:
+        """Refuse inputs of a shape (samples, …) that is not theirs."""
+        refuse_grid(shape[1:], tuple(self.layout.input_grid), "X", "Staged")
 
     def outputs(self, fields: Array) -> Array:
         """Outputs as they were handed in, to the units inside."""
@@ -238,11 +248,15 @@ class FittedStages:
         """Those of (samples, values) pairs, as they were handed in."""
         return Fingerprints.of(inputs / self.units.inputs, self.outputs(outputs))
 
-    def recognised(self, inputs: Array, outputs: Array) -> Recognised:
-        """Which (samples, values) pairs, as they were handed in, were learned before."""
+    def marks(self, inputs: Array, outputs: Array) -> Any:
+        """What (samples, values) pairs, as they were handed in, leave to be recognised by, (samples, 4)"""
+        return numbers_of(inputs / self.units.inputs, self.outputs(outputs))
+
+    def recognised(self, marks: Any) -> Recognised:
+        """Which of the samples that have left these were learned before."""
         if self.known is None or self.layout.trained:
-            return Recognised.unknown(int(inputs.shape[0]))
-        return self.known.recognised(inputs / self.units.inputs, self.outputs(outputs))
+            return Recognised.unknown(len(marks))
+        return self.known.matched(marks)
 
     def _started(self, inputs: Array) -> Array:
         return self.outputs(self.start(inputs))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from pcarann.uncertainty.adaptive import Values
 from pcarann.uncertainty.conformal import RELATIVE_FLOOR, Calibration, Method, nonconformity_scores, samples_needed
 from pcarann.validation import warn_user
 
-__all__ = ["Band", "Block", "Scored", "Spread", "band", "gathered", "scored"]
+__all__ = ["Band", "Block", "Scored", "Spread", "band", "factor_of", "gathered", "scored"]
 
 Block = tuple[slice, Array, Array, Array | None]
 """Which samples, and μ, σ, δ of them, (samples, values) each"""
@@ -89,12 +90,18 @@ def scored(blocks: Iterable[Block], truth: Array, size: float) -> Scored:
 
 def band(calibration: Calibration, found: Spread, alpha: float, method: Method) -> Band:
     """The interval of level 1 − α around a prediction; infinite, with a warning, where samples are too few for α."""
-    factor = calibration.factor(alpha, method, int(found.mean.shape[1]))
+    factor = factor_of(calibration, int(found.mean.shape[1]), alpha, method)
+    half = calibration.half_width(found.members, factor, found.beyond)
+    return Band(found.mean, found.std, found.mean - half, found.mean + half)
+
+
+def factor_of(calibration: Calibration, values: int, alpha: float, method: Method) -> Any:
+    """q of so many values; where it is infinite, a warning that says how many samples are needed."""
+    factor = calibration.factor(alpha, method, values)
     if np.isinf(to_host(factor)).any():
         needed = samples_needed(alpha, calibration.points, method)
         warn_user(
             f"{calibration.n_samples} calibration samples are too few for alpha={alpha} with method={method!r}: "
             f"{needed} are needed. Intervals are infinite."
         )
-    half = calibration.half_width(found.members, factor, found.beyond)
-    return Band(found.mean, found.std, found.mean - half, found.mean + half)
+    return factor

@@ -27,7 +27,7 @@ from scipy.spatial import cKDTree
 from pcarann.backend.arrays import Array, place_of, to_host
 from pcarann.backend.random import spread, uniform
 
-__all__ = ["NUMBERS", "Fingerprints", "Recognised", "too_narrow"]
+__all__ = ["NUMBERS", "Fingerprints", "Recognised", "numbers_of", "too_narrow"]
 
 Values = np.ndarray[Any, np.dtype[Any]]
 
@@ -98,7 +98,10 @@ class Fingerprints:
 
     def recognised(self, inputs: Array, outputs: Array) -> Recognised:
         """Which of (samples, values) pairs are among them."""
-        asked = _numbers(inputs, outputs)[0]
+        return self.matched(numbers_of(inputs, outputs))
+
+    def matched(self, asked: Values) -> Recognised:
+        """Which of the pairs that have left these numbers, (samples, 4), are among them."""
         center, unit = self.numbers.mean(axis=0), self._agreeing()
         known, counts = np.unique(_scaled(self.numbers, center, unit), axis=0, return_counts=True)
         tree = cKDTree(known)
@@ -117,6 +120,11 @@ class Fingerprints:
         sizes = np.repeat(self.sizes, _EACH)
         found = _AGREEING * self.numbers.std(axis=0) + _ROUNDED * sizes
         return np.asarray(np.maximum(found, np.finfo(float).tiny))
+
+
+def numbers_of(inputs: Array, outputs: Array) -> Values:
+    """What (samples, values) pairs leave, (samples, 4)."""
+    return _numbers(inputs, outputs)[0]
 
 
 def too_narrow(found: Recognised, called: str) -> list[str]:
