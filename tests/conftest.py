@@ -8,8 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 
 from browsers import chromium
+
+# The same examples each time, however slow the machine is.
+settings.register_profile("seeded", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("seeded")
 
 
 @dataclass(frozen=True)
