@@ -92,9 +92,12 @@ def running(paths, **options):
         listener.close()
 
 
-@pytest.fixture(scope="session", name="served")
+@pytest.fixture(scope="module", name="served")
 def served_fixture(tmp_path_factory):
-    """The address of a server with all models, and the folder of their files."""
+    """The address of a server with all models, and the folder of their files.
+
+    It ends with its module: as long as it runs, the linear algebra of this process stays on one thread.
+    """
     folder = tmp_path_factory.mktemp("models")
     for name, make in MODELS.items():
         make().save(folder / f"{name}.pcarann")
