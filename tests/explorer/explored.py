@@ -74,11 +74,11 @@ MODELS = {"grid": grid, "table": table, "parts": parts, "flow": flow, "stages": 
 
 
 @contextlib.contextmanager
-def running(paths, **options):
+def running(paths, port=0, **options):
     """A server in a thread; its address."""
     import uvicorn
 
-    listener, limits = bound("127.0.0.1", 0), Limits()
+    listener, limits = bound("127.0.0.1", port), Limits()
     server = uvicorn.Server(configured(application(paths, additions=[explorer()], limits=limits, **options), limits))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()

@@ -234,6 +234,11 @@ def test_the_spread_of_a_model_without_calibration_is_called_so(opened):
     assert not page.get_by_label("Half-width", exact=True).count()
 
 
+def test_the_slider_that_moves_the_field_most_is_named_as_it_is_labelled(opened):
+    page = opened("flow")
+    page.get_by_text("here: mode 1 most, by").wait_for()
+
+
 def test_outside_the_data_the_gauge_says_so(opened):
     page = opened("table")
     assert "Like the training data" in page.locator("#novelty").inner_text()
@@ -350,6 +355,24 @@ def test_a_model_that_was_replaced_is_told(opened, replaceable):
     page.click("#reload")
     page.get_by_label("k, as a number").wait_for()
     page.close()
+
+
+def test_a_server_that_was_started_again_with_another_model_is_told(opened, tmp_path):
+    path = tmp_path / "m.pcarann"
+    grid().save(path)
+    with running([path]) as address:
+        page = opened("m", at=address)
+    port = int(address.rpartition(":")[2])
+    with running([path], port=port):  # the same file: the page goes on
+        slide(page, "mode 1")
+        settled(page)
+    grid().save(path)
+    with running([path], port=port):
+        slide(page, "mode 1")
+        page.get_by_text(CHANGED).wait_for()
+        page.close()
+    expected = ("status of 404", "net::ERR")  # bars may have been asked for when nobody was there
+    opened.heard[:] = [words for words in opened.heard if not any(one in words for one in expected)]
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ export async function modelNames(token) {
 /** The model of this name. `infer` rejects with an Error whose message is one sentence. */
 export function remoteModel(name, token) {
   const at = encodeURIComponent(name);
-  let version; // of the model that was described, or of one before it, so that no change is missed
+  let mark; // of the file that was described, or of one before it, so that no change is missed
   return {
     async describe() {
-      version = await versionNow();
+      mark = await markNow();
       return (await asked(`explore/portrait/${at}`, { headers: bearing(token) })).json();
     },
     async infer(inputs, { outputs, alpha, signal, warn } = {}) {
@@ -20,17 +20,17 @@ export function remoteModel(name, token) {
       const headers = { ...bearing(token), "Inference-Header-Content-Length": String(head) };
       headers["Content-Type"] = "application/octet-stream";
       try {
-        const answer = await asked(`v2/models/${at}/versions/${version}/infer`, { method: "POST", headers, body, signal });
+        const answer = await asked(`v2/models/${at}/versions/${mark}/infer`, { method: "POST", headers, body, signal });
         return read(await answer.arrayBuffer(), answer.headers.get("Inference-Header-Content-Length"), warn);
       } catch (error) {
-        if (error.status === 404 && (await versionNow()) !== version) throw changed(); // a server keeps the last version alone
+        if (error.status === 404 && (await markNow()) !== mark) throw changed(); // a server keeps the last version alone
         throw error;
       }
     },
   };
 
-  async function versionNow() {
-    return (await (await asked(`v2/models/${at}`, { headers: bearing(token) })).json()).versions[0];
+  async function markNow() {
+    return (await (await asked(`v2/models/${at}`, { headers: bearing(token) })).json()).parameters.mark;
   }
 }
 
