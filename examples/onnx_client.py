@@ -84,4 +84,6 @@ def draw(path: Path, found: Arrays, about: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
+    if not 3 <= len(sys.argv) <= 4:
+        sys.exit(__doc__)
     main(*map(Path, sys.argv[1:]))

@@ -74,11 +74,11 @@ MODELS = {"grid": grid, "table": table, "parts": parts, "flow": flow, "stages": 
 
 
 @contextlib.contextmanager
-def running(paths, **options):
+def running(paths, port=0, **options):
     """A server in a thread; its address."""
     import uvicorn
 
-    listener, limits = bound("127.0.0.1", 0), Limits()
+    listener, limits = bound("127.0.0.1", port), Limits()
     server = uvicorn.Server(configured(application(paths, additions=[explorer()], limits=limits, **options), limits))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
@@ -92,9 +92,12 @@ def running(paths, **options):
         listener.close()
 
 
-@pytest.fixture(scope="session", name="served")
+@pytest.fixture(scope="module", name="served")
 def served_fixture(tmp_path_factory):
-    """The address of a server with all models, and the folder of their files."""
+    """The address of a server with all models, and the folder of their files.
+
+    It ends with its module: as long as it runs, the linear algebra of this process stays on one thread.
+    """
     folder = tmp_path_factory.mktemp("models")
     for name, make in MODELS.items():
         make().save(folder / f"{name}.pcarann")

@@ -102,6 +102,15 @@ def test_labels_of_ticks_tell_these_apart():
     assert large == ["0", "100000", "200000", "300000", "400000", "500000"]
 
 
+def test_numbers_are_rounded_to_digits_and_not_to_powers_of_ten():
+    code = """
+        import { said } from "./words.js";
+        console.log(JSON.stringify(given.map(([value, digits]) => said(value, digits))));
+    """
+    found = node(code, [[99.6, 2], [9999.96, 4], [-123456, 3], [0.5, 2], [0.00012345, 2], [12.34, 2], [999999.6, 4]])
+    assert found == ["100", "10000", "−123456", "0.5", "0.00012", "12", "1000000"]
+
+
 def test_archives_are_read_stored_and_deflated():
     arrays = {"a": np.arange(8.0).reshape(2, 4), "k": np.array([1, 2], dtype=np.int32)}
     files = [("x.npz", saved(np.savez, **arrays)), ("y.npz", saved(np.savez_compressed, **arrays))]

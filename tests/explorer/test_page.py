@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import time
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -23,16 +25,18 @@ def opened(browser, served):
     address, _ = served
     heard, asked, contexts = [], [], []
 
-    def open_page(name, width=1280, height=860, scheme="light", at=address, **options):
+    def open_page(name, width=1280, height=860, scheme="light", at=address, routes=None, **options):
         context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, **options)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(5000)
         page.on("console", lambda message: heard.append(message.text))
         page.on("pageerror", lambda error: heard.append(str(error)))
         page.on("request", lambda request: asked.append(request.url))
+        for pattern, handler in (routes or {}).items():
+            page.route(pattern, handler)
         page.goto(f"{at}/?model={name}")
-        page.wait_for_selector(SHOWN)
+        if not routes:
+            page.wait_for_selector(SHOWN)
         return page
 
     open_page.heard = heard
@@ -44,8 +48,7 @@ def opened(browser, served):
 
 
 def settled(page):
-    """Wait for the answer to what was done last."""
-    page.wait_for_timeout(60)
+    """Wait for the answer to what was done last: the page awaits it from the event on."""
     page.wait_for_selector(SHOWN)
     return {name: np.array(values, dtype=float) for name, values in page.evaluate(TENSORS, "outputs").items()}
 
@@ -74,6 +77,7 @@ def test_the_probe_follows_pointer_and_keys(opened):
     fields = settled(page)
     box = page.locator("#canvas").bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_selector("#value[data-index]")
     value = page.locator("#value")
     first = int(value.get_attribute("data-index"))
     page.locator("#plot").focus()
@@ -230,6 +234,11 @@ def test_the_spread_of_a_model_without_calibration_is_called_so(opened):
     assert not page.get_by_label("Half-width", exact=True).count()
 
 
+def test_the_slider_that_moves_the_field_most_is_named_as_it_is_labelled(opened):
+    page = opened("flow")
+    page.get_by_text("here: mode 1 most, by").wait_for()
+
+
 def test_outside_the_data_the_gauge_says_so(opened):
     page = opened("table")
     assert "Like the training data" in page.locator("#novelty").inner_text()
@@ -300,7 +309,7 @@ def test_stale_answers_are_dropped_and_troubles_told(opened):
     page.route("**/infer", hold)
     for count in (1, 2):
         slide(page, "mode 1", "ArrowRight")
-        for _ in range(100):
+        for _ in range(1500):
             if len(held) >= count:
                 break
             page.wait_for_timeout(20)
@@ -316,21 +325,75 @@ def test_stale_answers_are_dropped_and_troubles_told(opened):
     opened.heard[:] = [words for words in opened.heard if "400" not in words and "ERR_FAILED" not in words]
 
 
-def test_a_model_that_was_replaced_is_told(opened, tmp_path):
+CHANGED = "The model has changed: reload the page."
+
+
+def replaced(path, address):
+    """Put another model in the place of one that is served, and wait until it is."""
+    parts().save(path.with_name("new"))
+    path.with_name("new").replace(path)
+    while json.load(urlopen(f"{address}/v2/models/{path.stem}"))["versions"] == ["1"]:
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def replaceable(opened, tmp_path):
+    """A server of one model that looks for another file often: its address, and the path of the file."""
     path = tmp_path / "m.pcarann"
     grid().save(path)
     with running([path], poll=0.05) as address:
+        yield address, path
+    opened.heard[:] = [words for words in opened.heard if "status of 404" not in words]  # a browser may say so
+
+
+def test_a_model_that_was_replaced_is_told(opened, replaceable):
+    address, path = replaceable
+    page = opened("m", at=address)
+    replaced(path, address)
+    slide(page, "mode 1")
+    page.get_by_text(CHANGED).wait_for()
+    page.click("#reload")
+    page.get_by_label("k, as a number").wait_for()
+    page.close()
+
+
+def test_a_server_that_was_started_again_with_another_model_is_told(opened, tmp_path):
+    path = tmp_path / "m.pcarann"
+    grid().save(path)
+    with running([path]) as address:
         page = opened("m", at=address)
-        parts().save(tmp_path / "new")
-        (tmp_path / "new").replace(path)
-        versions = "(at) => fetch(at).then((answer) => answer.json()).then((found) => found.versions[0] === '2')"
-        page.wait_for_function(versions, arg="v2/models/m")
+    port = int(address.rpartition(":")[2])
+    with running([path], port=port):  # the same file: the page goes on
         slide(page, "mode 1")
-        page.get_by_text("The model has changed: reload the page.").wait_for()
-        page.click("#reload")
-        page.get_by_label("k, as a number").wait_for()
+        settled(page)
+    grid().save(path)
+    with running([path], port=port):
+        slide(page, "mode 1")
+        page.get_by_text(CHANGED).wait_for()
         page.close()
-    opened.heard[:] = [words for words in opened.heard if "400" not in words]
+    expected = ("status of 404", "net::ERR")  # bars may have been asked for when nobody was there
+    opened.heard[:] = [words for words in opened.heard if not any(one in words for one in expected)]
+
+
+@pytest.mark.parametrize(
+    ("address_of", "words"),
+    [("**/portrait/m", b""), ("**/infer", b'"outputs.lower"'), ("**/infer", b'"outputs"')],
+    ids=["its portrait", "the first answer", "the comparison of sliders"],
+)
+def test_a_model_that_is_replaced_before_an_answer_is_told(opened, replaceable, address_of, words):
+    address, path = replaceable
+    count = 0
+
+    def hold(route):
+        nonlocal count
+        count += words in (route.request.post_data_buffer or b"")
+        if count == 1 + (words == b'"outputs"'):
+            replaced(path, address)
+        route.continue_()
+
+    page = opened("m", at=address, routes={address_of: hold})
+    page.get_by_text(CHANGED).wait_for()
+    page.close()
 
 
 def test_an_unknown_model_is_answered_by_links_to_those_there_are(browser, served):

@@ -25,10 +25,12 @@ def test_additions_ask_the_same_service(path, model, X):
         assert client.get("/v2").status_code == 200
 
 
-def test_linear_algebra_stays_on_one_thread_while_it_runs(path):
+def test_linear_algebra_stays_on_one_thread_while_it_runs_and_no_longer(path):
     controller = ThreadpoolController().select(user_api="blas")
+    before = [one["num_threads"] for one in controller.info()]
     with TestClient(application([path]), base_url="http://localhost"):
         assert {one["num_threads"] for one in controller.info()} == {1}
+    assert [one["num_threads"] for one in controller.info()] == before
 
 
 def test_a_model_is_read_again_while_the_application_runs(path, X):

@@ -68,6 +68,20 @@ def test_a_file_that_is_no_model_is_refused_at_the_start(tmp_path):
         Shelf(named([tmp_path / "a"]))
 
 
+def test_a_mark_is_that_of_the_file_and_stands_for_the_version(path):
+    shelf = Shelf(named([path]))
+    mark = shelf.entry("waves").mark
+    assert Shelf(named([path])).entry("waves", mark).version == 1
+    path.write_bytes(b"broken")
+    shelf.look()
+    assert shelf.entry("waves", mark).trouble  # the old model is still that of the old file
+    fitted(3).save(path)
+    for looked in (shelf, Shelf(named([path]))):
+        looked.look()
+        with pytest.raises(Refused, match="no version"):
+            looked.entry("waves", mark)
+
+
 def test_names_and_versions_that_are_not_there_are_refused(path):
     shelf = Shelf(named([path]))
     for name, version, why in (

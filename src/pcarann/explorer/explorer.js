@@ -39,7 +39,11 @@ class Explorer {
       done: (answer, seconds) => this.arrived(answer, seconds),
       failed: (error) => this.fails(error),
     });
-    this.pulls = new Asking((question, signal) => this.compared(question, signal), { wait: 150, done: (found) => this.pulled(found) });
+    this.pulls = new Asking((question, signal) => this.compared(question, signal), {
+      wait: 150,
+      done: (found) => this.pulled(found),
+      failed: (error) => error.changed && this.fails(error), // bars may be missing, but a change is told by whoever hears of it
+    });
     this.inputs = new Inputs(portrait, part("sliders"), () => this.ask());
     this.figure = new Figure(portrait, meshes, (what) => this.chosen(what));
     this.given = portrait.inputs.filter((one) => one.kind === "field").map((one) => new View(part("given-canvas"), one, meshes));

@@ -46,7 +46,7 @@ export class Inputs {
     for (const input of this.all)
       input.sliders.forEach((slider, k) => {
         const by = 1e-3 * (slider.high - slider.low);
-        const label = this.all.length > 1 && slider.label !== input.part ? `${slider.label} of ${input.part}` : slider.label;
+        const label = this.all.length > 1 && input.part && slider.label !== input.part ? `${slider.label} of ${input.part}` : slider.label;
         if (by > 0) moves.push({ input, k, by, label, row: this.rows[input.name][k] });
       });
     if (!moves.length) return null;

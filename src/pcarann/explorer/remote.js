@@ -9,13 +9,10 @@ export async function modelNames(token) {
 /** The model of this name. `infer` rejects with an Error whose message is one sentence. */
 export function remoteModel(name, token) {
   const at = encodeURIComponent(name);
-  let version; // of the model that was described, or of one before it, so that no change is missed
-  const refuse = (now) => {
-    if (now !== version) throw Object.assign(new Error("The model has changed: reload the page."), { status: 409, changed: true });
-  };
+  let mark; // of the file that was described, or of one before it, so that no change is missed
   return {
     async describe() {
-      version = await versionNow();
+      mark = await markNow();
       return (await asked(`explore/portrait/${at}`, { headers: bearing(token) })).json();
     },
     async infer(inputs, { outputs, alpha, signal, warn } = {}) {
@@ -23,18 +20,22 @@ export function remoteModel(name, token) {
       const headers = { ...bearing(token), "Inference-Header-Content-Length": String(head) };
       headers["Content-Type"] = "application/octet-stream";
       try {
-        const answer = await asked(`v2/models/${at}/infer`, { method: "POST", headers, body, signal });
-        return read(await answer.arrayBuffer(), answer.headers.get("Inference-Header-Content-Length"), warn, refuse);
+        const answer = await asked(`v2/models/${at}/versions/${mark}/infer`, { method: "POST", headers, body, signal });
+        return read(await answer.arrayBuffer(), answer.headers.get("Inference-Header-Content-Length"), warn);
       } catch (error) {
-        if (error.status === 400) refuse(await versionNow()); // inputs of the old model, perhaps
+        if (error.status === 404 && (await markNow()) !== mark) throw changed(); // a server keeps the last version alone
         throw error;
       }
     },
   };
 
-  async function versionNow() {
-    return (await (await asked(`v2/models/${at}`, { headers: bearing(token) })).json()).versions[0];
+  async function markNow() {
+    return (await (await asked(`v2/models/${at}`, { headers: bearing(token) })).json()).parameters.mark;
   }
+}
+
+function changed() {
+  return Object.assign(new Error("The model has changed: reload the page."), { status: 409, changed: true });
 }
 
 function bearing(token) {
@@ -76,10 +77,9 @@ function written(inputs, outputs, alpha) {
   return { head: head.length, body: new Blob([head, ...parts]) };
 }
 
-function read(buffer, length, warn, refuse) {
+function read(buffer, length, warn) {
   const head = length === null ? buffer.byteLength : Number(length);
   const answer = JSON.parse(new TextDecoder().decode(buffer.slice(0, head)));
-  refuse(answer.model_version);
   const found = {};
   let at = head;
   for (const { name, shape, datatype, data, parameters } of answer.outputs) {

@@ -9,8 +9,8 @@ export function said(value, digits = 4) {
     const [front, power] = value.toExponential(Math.max(0, digits - 2)).split("e");
     return `${trimmed(front)}e${Number(power)}`.replaceAll("-", "−");
   }
-  const text = size >= 10 ** digits ? value.toFixed(0) : value.toPrecision(digits);
-  return trimmed(text).replace("-", "−");
+  const text = value.toPrecision(digits);
+  return trimmed(text.includes("e") ? value.toFixed(0) : text).replace("-", "−"); // 99.6 is rounded to 100, not to 1.0e+2
 }
 
 /** The same as an input field takes it. */

@@ -61,9 +61,11 @@ def application(
         # Predictions run side by side, one on each core: threads of linear algebra would only wait for each other.
         with listening(), single_threaded(place_of(None)):
             watching = asyncio.create_task(_watch(service.shelf, poll))
-            yield
-            watching.cancel()
-            service.close()
+            try:
+                yield
+            finally:  # however it ends
+                watching.cancel()
+                service.close()
 
     names = None if hosts is None else {one.lower() for one in hosts}
     rules = Rules(token, names, (*HEALTH, *(path for one in additions for path in one.open)))

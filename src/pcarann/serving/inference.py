@@ -146,7 +146,7 @@ def metadata(entry: Entry) -> dict[str, Any]:
     """What a caller has to know of a model; what is known beyond names and shapes stands in parameters."""
     catalogue = entry.catalogue
     fitted = entry.model.fitted_
-    about: dict[str, Any] = {"kind": type(entry.model).__name__, "calibrated": catalogue.calibrated}
+    about: dict[str, Any] = {"kind": type(entry.model).__name__, "calibrated": catalogue.calibrated, "mark": entry.mark}
     if catalogue.calibrated:
         about |= {"level": 1 - ALPHA, "calibration_samples": fitted.calibration.n_samples}
     if catalogue.signature.steps is not None:

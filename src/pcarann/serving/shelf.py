@@ -6,6 +6,7 @@ model, the old one or the new one. A file that cannot be read leaves the old mod
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import re
@@ -37,6 +38,8 @@ class Entry:
     stamp: Stamp | None
     """Of the file that was last looked at; None where there was none"""
     catalogue: Catalogue
+    mark: str
+    """Of the file that it was read from: another file has another one, also after the server was started again"""
     version: int = 1
     """Counts the files that it was read from"""
     trouble: str = ""
@@ -87,11 +90,11 @@ class Shelf:
         return tuple(self._entries.values())
 
     def entry(self, name: str, version: str | None = None) -> Entry:
-        """The model of a name, or a refusal; only its last version is kept."""
+        """The model of a name, or a refusal; only its last version is kept, called by its number or its mark."""
         found = self._entries.get(name)
         if found is None:
             raise Refused(404, f"There is no model {name[:100]}: {', '.join(self._entries)}.")
-        if version is not None and version != str(found.version):
+        if version is not None and version not in (str(found.version), found.mark):
             raise Refused(404, f"There is no version {version[:20]} of {name}: it is {found.version} now.")
         return found
 
@@ -117,7 +120,8 @@ class Shelf:
 
     def _read(self, name: str, path: Path) -> Entry:
         stamp = _stamp(path)
-        return Entry(name, path, stamp, Catalogue.of(self._open(path)))
+        mark = hashlib.sha256(repr(stamp).encode()).hexdigest()[:16]
+        return Entry(name, path, stamp, Catalogue.of(self._open(path)), mark)
 
 
 def _stamp(path: Path) -> Stamp | None:
