@@ -3,7 +3,7 @@ import threading
 import numpy as np
 import pytest
 
-from pcarann.backend import concurrency
+from conftest import blas_threads
 from pcarann.backend.arrays import place_of
 from pcarann.backend.concurrency import alike, concurrently, least_seconds, single_threaded
 
@@ -20,14 +20,14 @@ def test_overlapping_limits_on_linear_algebra_are_lifted_by_the_last():
     def threads():
         return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
-    before = threads()
-    first, second = single_threaded(place_of(None)), single_threaded(place_of(None))
-    first.__enter__()
-    second.__enter__()
-    first.__exit__(None, None, None)
-    assert set(threads()) == {1}
-    second.__exit__(None, None, None)
-    assert threads() == before
+    with blas_threads(2):
+        first, second = single_threaded(place_of(None)), single_threaded(place_of(None))
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert set(threads()) == {1}
+        second.__exit__(None, None, None)
+        assert set(threads()) == {2}
 
 
 def test_what_the_caller_has_set_for_itself_holds_in_its_threads():
@@ -45,7 +45,8 @@ def test_short_calls_stay_in_the_thread_of_the_caller_with_linear_algebra_on_one
     def seen(_):
         return threading.get_ident(), {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
 
-    found = list(concurrently(seen, range(3), place=place_of(None), bytes_each=1, seconds_each=seconds))
+    with blas_threads(2):
+        found = list(concurrently(seen, range(3), place=place_of(None), bytes_each=1, seconds_each=seconds))
     assert all(threads == {1} for _, threads in found)
     assert all((ident == threading.get_ident()) == (seconds < 1e-3) for ident, _ in found)
 
@@ -57,9 +58,6 @@ def test_the_limit_on_linear_algebra_is_set_by_one_thread_and_lifted_by_another(
     def threads():
         return [one["num_threads"] for one in controller.info()]
 
-    before = threads()
-    with single_threaded(place):  # this thread was the first to set a limit
-        assert set(threads()) <= {1}
     entered, leave = threading.Event(), threading.Event()
 
     def inside():
@@ -67,26 +65,28 @@ def test_the_limit_on_linear_algebra_is_set_by_one_thread_and_lifted_by_another(
             entered.set()
             leave.wait(10)
 
-    first = threading.Thread(target=inside)
-    first.start()
-    entered.wait(10)
-    assert set(threads()) <= {1}
-    with single_threaded(place):
-        leave.set()
-        first.join()
-        assert set(threads()) <= {1}
-    assert threads() == before
+    with blas_threads(2):
+        with single_threaded(place):  # this thread was the first to set a limit
+            assert set(threads()) == {1}
+        first = threading.Thread(target=inside)
+        first.start()
+        entered.wait(10)
+        assert set(threads()) == {1}
+        with single_threaded(place):
+            leave.set()
+            first.join()
+            assert set(threads()) == {1}
+        assert set(threads()) == {2}
 
 
 @pytest.mark.parametrize(("seconds", "limited"), [(0.1, True), (10.0, False)])
 def test_a_single_call_stays_on_one_thread_unless_it_takes_long(seconds, limited):
-    from threadpoolctl import threadpool_info, threadpool_limits
+    from threadpoolctl import threadpool_info
 
     def threads(_=None):
         return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
 
-    concurrency._take_over()  # another thread may have set a limit, long ago
-    with threadpool_limits(2, user_api="blas"):
+    with blas_threads(2):
         found = list(concurrently(threads, [0], place=place_of(None), bytes_each=1, seconds_each=seconds))
         assert found == [{1} if limited else {2}]
         with alike(place_of(None), seconds):
