@@ -5,8 +5,9 @@ BIN := .venv/bin
 .PHONY: test lint types demo docs gallery clean bench fuzz reliability
 .DELETE_ON_ERROR:
 
+# In the order of the files: doctests come last, and are short, so that no worker is long alone at the end.
 test: lint types
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 lint: .venv/ready
 	$(BIN)/ruff check src tests benchmarks examples website

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
+import os
+from contextlib import contextmanager
 from dataclasses import dataclass
+
+# Before NumPy comes, and for processes that tests start: workers of pytest-xdist are as many as the cores, and threads
+# beyond those wait for each other. Tests about two threads ask for two: `blas_threads`.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import pytest
@@ -15,6 +22,12 @@ from browsers import chromium
 # The same examples each time, however slow the machine is.
 settings.register_profile("seeded", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("seeded")
+
+
+def pytest_collection_finish():
+    """Leave what thousands of collected tests hold out of every later search for garbage: each would take 0.4 s."""
+    gc.collect()
+    gc.freeze()
 
 
 @dataclass(frozen=True)
@@ -87,6 +100,20 @@ def rewritten(path, change):
     change(document, tensors)
     blank = serialise(tensors, {"pcarann": json.dumps(document), "sha256": "0" * 64})
     path.write_bytes(blank.replace(b"0" * 64, hashlib.sha256(blank).hexdigest().encode(), 1))
+
+
+@contextmanager
+def blas_threads(count):
+    """The linear algebra of NumPy on so many threads, whichever thread set a limit long ago."""
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    from pcarann.backend.concurrency import _take_over
+
+    _take_over()
+    with threadpool_limits(count, user_api="blas"):
+        assert {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"} == {count}
+        yield
+        _take_over()
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
 import pcarann.features.kernel
 import pcarann.features.relevance
+from conftest import blas_threads
 from pcarann import PCARaNN
 from pcarann.metrics import relative_l2
 
@@ -85,7 +85,7 @@ def test_fits_and_predictions_are_the_same_bytes_on_any_number_of_threads(option
     a, u = smooth_table()
     found = []
     for threads in (1, 2):
-        with threadpool_limits(threads, user_api="blas"):
+        with blas_threads(threads):
             model = PCARaNN(n_components=(5, 1 - 1e-12), **options).fit(a[:200], u[:200])
             found.append((model.ridge_, *model.predict(a[200:], return_std=True)))
     assert found[0][0] == found[1][0]

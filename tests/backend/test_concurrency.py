@@ -6,6 +6,7 @@ import threading
 import numpy as np
 import pytest
 
+from conftest import blas_threads
 from pcarann.backend.arrays import place_of
 from pcarann.backend.concurrency import concurrently, least_seconds, single_threaded
 
@@ -22,14 +23,14 @@ def test_overlapping_limits_on_linear_algebra_are_lifted_by_the_last():
     def threads():
         return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
-    before = threads()
-    first, second = single_threaded(place_of(None)), single_threaded(place_of(None))
-    first.__enter__()
-    second.__enter__()
-    first.__exit__(None, None, None)
-    assert set(threads()) == {1}
-    second.__exit__(None, None, None)
-    assert threads() == before
+    with blas_threads(2):
+        first, second = single_threaded(place_of(None)), single_threaded(place_of(None))
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert set(threads()) == {1}
+        second.__exit__(None, None, None)
+        assert set(threads()) == {2}
 
 
 def test_what_the_caller_has_set_for_itself_holds_in_its_threads():
@@ -47,7 +48,8 @@ def test_short_calls_stay_in_the_thread_of_the_caller_with_linear_algebra_on_one
     def seen(_):
         return threading.get_ident(), {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
 
-    found = list(concurrently(seen, range(3), place=place_of(None), bytes_each=1, seconds_each=seconds))
+    with blas_threads(2):
+        found = list(concurrently(seen, range(3), place=place_of(None), bytes_each=1, seconds_each=seconds))
     assert all(threads == {1} for _, threads in found)
     assert all((ident == threading.get_ident()) == (seconds < 1e-3) for ident, _ in found)
 
@@ -59,9 +61,6 @@ def test_the_limit_on_linear_algebra_is_set_by_one_thread_and_lifted_by_another(
     def threads():
         return [one["num_threads"] for one in controller.info()]
 
-    before = threads()
-    with single_threaded(place):  # this thread was the first to set a limit
-        assert set(threads()) <= {1}
     entered, leave = threading.Event(), threading.Event()
 
     def inside():
@@ -69,15 +68,18 @@ def test_the_limit_on_linear_algebra_is_set_by_one_thread_and_lifted_by_another(
             entered.set()
             leave.wait(10)
 
-    first = threading.Thread(target=inside)
-    first.start()
-    entered.wait(10)
-    assert set(threads()) <= {1}
-    with single_threaded(place):
-        leave.set()
-        first.join()
-        assert set(threads()) <= {1}
-    assert threads() == before
+    with blas_threads(2):
+        with single_threaded(place):  # this thread was the first to set a limit
+            assert set(threads()) == {1}
+        first = threading.Thread(target=inside)
+        first.start()
+        entered.wait(10)
+        assert set(threads()) == {1}
+        with single_threaded(place):
+            leave.set()
+            first.join()
+            assert set(threads()) == {1}
+        assert set(threads()) == {2}
 
 
 SINGLE_CALLS = """

@@ -12,9 +12,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*inputs? lies? outside the trai
 
 
 @pytest.fixture
-def small(monkeypatch, tmp_path):
-    """The demonstration at a tenth of its size, in a cache of its own."""
-    monkeypatch.setenv("PCARANN_CACHE", str(tmp_path / "cache"))
+def small(own_cache, monkeypatch, tmp_path):
+    """The demonstration at a tenth of its size, its samples made once."""
     monkeypatch.chdir(tmp_path)
     for name, value in (
         ("N_TRAIN", 160),

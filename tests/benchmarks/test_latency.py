@@ -10,7 +10,8 @@ import benchmarks_path  # noqa: F401
 import latency
 
 
-def test_the_quick_form_writes_a_record_and_its_table(tmp_path):
+def test_the_quick_form_writes_a_record_and_its_table(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # which is changed on the way
     path = latency.main(["--quick", "--cases", "sensors", "--calls", "5", "-o", str(tmp_path)])
     record = json.loads(path.read_text())
     assert [(row["case"], row["cores"]) for row in record["rows"]] == [("sensors", 1), ("sensors", 2)]

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
+from conftest import blas_threads
 from pcarann import PCARaNN
 from pcarann.ensemble.mean_and_spread import _TILE, _blocks
 
@@ -70,7 +70,7 @@ def test_predictions_are_the_same_bytes_on_any_number_of_threads_and_beside_any_
     model = PCARaNN(n_components=1 - 1e-12, widths=(60, 40), n_members=members, scales="energy").fit(a[:100], u[:100])
     found = []
     for threads in (1, 2):
-        with threadpool_limits(threads, user_api="blas"):
+        with blas_threads(threads):
             found.append(model.ensemble_.mean_fields([model.ensemble_.encode(a[100:])]))
     other = a[100:].copy()
     other[1:] = other[:0:-1]

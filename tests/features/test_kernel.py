@@ -208,7 +208,7 @@ for i in range({count}):
 """
 
 
-@pytest.fixture(scope="module", params=[{"OPENBLAS_CORETYPE": "Nehalem"}, {"OPENBLAS_NUM_THREADS": "1"}], ids=str)
+@pytest.fixture(scope="module", params=[{"OPENBLAS_CORETYPE": "Nehalem"}, {"OPENBLAS_NUM_THREADS": "2"}], ids=str)
 def here_and_there(request, tmp_path_factory):
     """What each kernel predicts here, and what a fresh process with another BLAS predicts with its file."""
     pairs, folder = smooth_pairs(160), tmp_path_factory.mktemp("kernels")

@@ -61,7 +61,7 @@ def coverages(method, n_cal, alpha, trials, seed):
     rng = np.random.default_rng(seed)
     covered = np.empty(trials)
     for t in range(trials):
-        q = Calibration.of(correlated_errors(rng, n_cal), 0.0).quantile(alpha, method)
+        q = Calibration.of(correlated_errors(rng, n_cal), 0.0, local=False).quantile(alpha, method)
         fresh = correlated_errors(rng, 1)[0]
         covered[t] = np.all(fresh <= q) if method == "simultaneous" else np.mean(fresh <= q)
     return covered

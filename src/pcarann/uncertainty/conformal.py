@@ -80,7 +80,7 @@ class Calibration:
         samples, points = (int(n) for n in scores.shape)
         ranks = kept_ranks(samples, points)
         ordered = xp.sort(xp.reshape(scores, (-1,)))
-        kept = taken(ordered[:, None], [int(rank) - 1 for rank in ranks])[:, 0]
+        kept = taken(ordered[:, None], (ranks - 1).tolist())[:, 0]
         largest = xp.sort(xp.max(scores, axis=1))
         return cls(ranks, kept, points, largest, floor, local=Local.of(scores) if local else None)
 

@@ -37,7 +37,7 @@ class Local:
     def of(cls, scores: Array) -> Local:
         """Keep what quantiles need of (samples, points) scores."""
         ranks, place = kept_locally(int(scores.shape[0])), place_of(scores)
-        kept = to_host(taken(place.xp.sort(scores, axis=0), [int(rank) - 1 for rank in ranks]))
+        kept = to_host(taken(place.xp.sort(scores, axis=0), (ranks - 1).tolist()))
         return cls(ranks, place.put(_rounded_up(kept).astype(np.float64)))
 
     def quantile(self, rank: int) -> Array:
