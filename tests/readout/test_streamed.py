@@ -113,3 +113,12 @@ def test_a_ridge_that_a_stream_had_to_raise_is_reported():
     report = solve_streamed_readout(lambda: [(H[:90], Y[:90]), (H[90:], Y[90:])]).report
     rounding = 2.0**-52 * (H**2).sum()  # of HᵀH, which is what a factor must be lifted over
     assert rounding <= report.ridge <= 100 * rounding
+
+
+def test_a_stream_of_middling_condition_is_refined_to_the_digits_of_an_orthogonal_solver():
+    H = conditioned(60, 25, 1e5)
+    Y = H @ RNG.normal(size=(25, 3))
+    found = solve_streamed_readout(stream(H, Y, 7))
+    expected = svd_ridge(H, Y, 0.0)
+    assert found.report.solver == "cholesky"
+    assert np.abs(found.readout - expected).max() < 1e-10 * np.abs(expected).max()  # 1e-7 without

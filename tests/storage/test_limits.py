@@ -205,3 +205,9 @@ def test_the_boundaries_of_axes_are_those_that_are_known(files, tmp_path):
     path = attacked(saved(files, "mean"), tmp_path / "m", lambda d, t: d["layout"].update(boundaries=["odd"]))
     with pytest.raises(ModelFileError, match="grids are none"):
         load(path)
+
+
+def test_the_longest_axis_is_just_below_two_to_the_forty():
+    assert shape_of([2**40 - 1], "it") == (2**40 - 1,)
+    with pytest.raises(ValueError, match="it is no shape"):
+        shape_of([2**40], "it")
