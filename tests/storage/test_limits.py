@@ -211,3 +211,7 @@ def test_the_longest_axis_is_just_below_two_to_the_forty():
     assert shape_of([2**40 - 1], "it") == (2**40 - 1,)
     with pytest.raises(ValueError, match="it is no shape"):
         shape_of([2**40], "it")
+
+
+def test_a_model_may_take_four_times_its_arrays_and_the_limit():
+    assert Allowance.of({"a": np.zeros(1000), "b": np.zeros(10)}, "1MB").bytes == 4 * 8080 + 10**6
