@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from pcarann import Kernel, PCARaNN
+from pcarann.backend.memory import machine_bytes
 from pcarann.settings import Settings
 from pcarann.symmetry.generators import Symmetry
 
@@ -103,3 +104,10 @@ def test_layers_larger_than_the_machine_are_refused_with_the_memory_they_would_t
     with pytest.raises(ValueError, match=r"widths=\(.*\) of n_members=\d+ would take [\d,]+ GB of memory, but"):
         Settings.of(PCARaNN(**wide))
     Settings.of(PCARaNN(regressor="kernel", widths=(10**9, 10**9)))  # which has none
+
+
+def test_layers_that_are_too_wide_for_these_samples_are_refused_in_the_same_words(pairs):
+    """Anchors and weights between the layers alone would fit."""
+    widest = machine_bytes() // 80
+    with pytest.raises(ValueError, match=r"widths=\(\d+, 1\) of n_members=1 would take [\d,]+ GB of memory, but"):
+        PCARaNN(n_components=4, widths=(widest, 1), n_members=1, scales="energy").fit(*pairs[:30])

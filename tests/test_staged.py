@@ -570,6 +570,7 @@ NAN[7, 3] = np.nan
         ({}, A, U[:, 0], "Expected 2D array, got 1D array instead: y"),
         ({"n_stages": 0}, A, U, "n_stages must be a whole number of at least 1, got 0"),
         ({"n_features": 1.5}, A, U, "n_features must be a whole number"),
+        ({"n_features": 10**9}, A, U, r"n_features=1000000000 would take 8,000,000,000 GB of memory, but there are"),
         ({"n_members": "two"}, A, U, "n_members must be a whole number"),
         ({"max_samples": 3}, A, U, "max_samples must be a whole number of at least 5, got 3"),
         ({"random_state": "x"}, A, U, "random_state must be None"),

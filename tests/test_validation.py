@@ -48,6 +48,12 @@ def test_masked_rows_in_a_list_do_not_lose_their_masks(model, wrap):
         model.predict(wrap(rows))
 
 
+def test_a_mask_far_down_a_long_list_is_seen(model):
+    rows = [*np.zeros((2000, 3)), np.ma.masked_array(P[0], mask=[False, True, False])]
+    with pytest.raises(ValueError, match="X is a masked array"):
+        model.predict(rows)
+
+
 def test_rows_of_different_length_are_said_to_be(model):
     with pytest.raises(ValueError, match="X must be one array: its rows have different lengths"):
         model.predict([[1.0, 2.0], [1.0]])
@@ -107,7 +113,7 @@ def test_tensors_of_sixteen_bits_are_numbers_as_they_are(model):
 
 def test_tensors_that_require_gradients_are_said_to_be_detached(model):
     torch = pytest.importorskip("torch")
-    with pytest.warns(UserWarning, match=r"X requires gradients, which end here: it is detached\. `torch_function"):
+    with pytest.warns(UserWarning, match=r"X requires gradients, which end here: it is detached\. `as_torch"):
         found = model.predict(torch.tensor(P[:3], requires_grad=True))
     assert not found.requires_grad
 

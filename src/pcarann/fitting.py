@@ -265,6 +265,7 @@ def _feature_map(
         length = settings.kernel.length or choose_length(x, y, weighting, ridge)[0]
         clock.lap("kernel_length")
         return KernelMap(settings.seed, length, weighting), None, None
+    settings.refuse_too_wide((int(rows.x.shape[1]), int(rows.y.shape[1])), rows.samples)
     layers = HiddenLayers(settings.seed, 0, (int(rows.x.shape[1]), *settings.widths))
     paper = settings.scales == "energy" or settings.refine.start == "energy"
     x, y = rows.inner

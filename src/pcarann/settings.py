@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pcarann.backend.memory import in_words, machine_bytes
+from pcarann.backend.memory import refuse_beyond
 from pcarann.containers.packing import Packed
 from pcarann.mesh.mesh import Mesh
 from pcarann.options import Adapt, Fields, Kernel, Refine, resolved
@@ -106,18 +106,20 @@ class Settings:
                 "relevance='channels' weighs the channels of the inputs: it needs fields=Fields(channels=True)."
             )
         if self.kernel is None:
-            _refuse_too_wide(*self.widths, self.n_members)
+            self.refuse_too_wide()
         if self.fields.smoothing and self.symmetry is not None:
             raise ValueError("smoothing would break the symmetry at the ends of the grid: use one of the two.")
 
+    def refuse_too_wide(self, latents: tuple[int, int] = (0, 0), samples: int = 0) -> None:
+        """Refuse layers that are more than the machine can hold, as far as is known of latents and samples.
 
-def _refuse_too_wide(first: int, second: int, members: int) -> None:
-    """Refuse layers of which one member's weights, and the anchors of all, are more than the machine can hold."""
-    needed, there = 8 * (first * second + members * (first + second)), machine_bytes()
-    if there is not None and needed > there:
-        raise ValueError(
-            f"widths=({first}, {second}) of n_members={members} would take {in_words(needed)} of memory, but there are "
-            f"{in_words(there)}: take narrower layers, or fewer members."
+        One member's hidden weights, anchors and readouts of all, and of its features the smaller of rows and sums.
+        """
+        (first, second), members = self.widths, self.n_members
+        width = first + second
+        numbers = first * (latents[0] + second) + members * width * (1 + latents[1]) + min(samples, width) * width
+        refuse_beyond(
+            8 * numbers, f"widths=({first}, {second}) of n_members={members}", "narrower layers, or fewer members"
         )
 
 

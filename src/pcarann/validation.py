@@ -40,7 +40,6 @@ __all__ = [
 ]
 
 
-_LOOKED_AT = 1000  # parts of a list that are looked at for masks
 _MEMORY = re.compile(r"\s*(\d+\.?\d*)\s*([kmg]?b)\s*", re.IGNORECASE)
 _UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 _first: ContextVar[int | None] = ContextVar("first", default=None)
@@ -255,9 +254,12 @@ def refuse_cut_map(array: np.ndarray[Any, Any], name: str) -> None:
 
 def _is_masked(value: Any) -> bool:
     """Whether this is a masked array, or a list of some, which NumPy would join without their masks."""
-    if isinstance(value, list | tuple):
-        return any(_is_masked(part) for part in value[:_LOOKED_AT])
-    return isinstance(value, np.ma.MaskedArray)
+    if not isinstance(value, list | tuple):
+        return isinstance(value, np.ma.MaskedArray)
+    kinds = set(map(type, value))  # a million numbers are of one kind, and not looked at one by one
+    if any(issubclass(kind, np.ma.MaskedArray) for kind in kinds):
+        return True
+    return any(issubclass(kind, list | tuple) for kind in kinds) and any(map(_is_masked, value))
 
 
 def _as_array(value: Any, name: str) -> np.ndarray[Any, Any]:
@@ -273,7 +275,7 @@ def _check_tensor(tensor: Any, name: str) -> None:
         kind = "sparse" if "sparse" in str(tensor.layout) else "quantized" if tensor.is_quantized else "a meta tensor"
         raise TypeError(f"{name} is {kind}, but a dense tensor is required: use {name}.to_dense() or what holds it.")
     if tensor.requires_grad:
-        warn_user(f"{name} requires gradients, which end here: it is detached. `torch_function()` carries them.")
+        warn_user(f"{name} requires gradients, which end here: it is detached. `as_torch()` carries them.")
 
 
 def _numbers_of_objects(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:

@@ -114,3 +114,11 @@ def test_gains_are_what_scales_reports(pairs):
 def test_gains_that_make_no_sense_are_refused(pairs, scales):
     with pytest.raises(ValueError, match=r"^scales must be .*got .*\.$"):
         PCARaNN(scales=scales).fit(*pairs[:20])
+
+
+def test_outputs_in_a_unit_have_the_scales_of_those_that_were_handed_in():
+    rng = np.random.default_rng(0)
+    layers, x, y = HiddenLayers(0, 0, (5, 40, 20)), rng.normal(size=(50, 5)), 5 * rng.normal(size=(50, 4))
+    found = energy_matched_scales(layers, x, y / 4, unit=4.0)
+    assert found == pytest.approx(energy_matched_scales(layers, x, y), rel=1e-14)
+    assert found[0] != energy_matched_scales(layers, x, y / 4)[0]  # which neither end of what is allowed clips

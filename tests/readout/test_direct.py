@@ -4,7 +4,7 @@ from conditioned_rows import conditioned, svd_ridge
 
 from pcarann.backend.arrays import to_host
 from pcarann.readout import direct as readout
-from pcarann.readout.direct import factorise, fit_readout, ridge_readout
+from pcarann.readout.direct import factorise, fit_readout, minimum_norm, ridge_readout
 
 RNG = np.random.default_rng(0)
 
@@ -116,3 +116,15 @@ def test_a_rank_that_was_not_computed_is_not_reported():
 def test_the_ridge_that_was_asked_for_is_reported():
     H = np.random.default_rng(0).normal(size=(60, 20))
     assert fit_readout(H, H[:, :2], 1e-3)[1].ridge == 1e-3
+
+
+@pytest.mark.parametrize(("shape", "rank"), [((60, 25), 10), ((25, 60), 25), ((25, 60), 10)])
+def test_a_minimum_norm_solution_knows_its_condition_and_its_inverse(shape, rank):
+    """(HᵀH)⁺, or (HHᵀ)⁻¹ where all samples are interpolated."""
+    H = conditioned(*shape, 1e3, rank=rank)
+    found = minimum_norm(H, RNG.normal(size=(shape[0], 2)))
+    normal = H @ H.T if found.dual else H.T @ H
+    expected = np.linalg.pinv(normal, rcond=1e-9)
+    assert found.dual == (rank == shape[0])
+    assert np.allclose(found.solve(np.eye(len(normal))), expected, rtol=0, atol=1e-8 * np.abs(expected).max())
+    assert found.report.condition == pytest.approx(1e3, rel=1e-9)

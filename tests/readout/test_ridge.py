@@ -152,3 +152,8 @@ def test_every_member_is_fitted_with_the_ridge_chosen(backend, pairs):
         H, Y = to_host(member.features(fitted.x)), to_host(fitted.y)
         expected = np.linalg.solve(H.T @ H + model.ridge_ * np.eye(20), H.T @ Y)
         assert np.allclose(to_host(member.readout), expected, rtol=0, atol=1e-7 * np.abs(expected).max())
+
+
+def test_without_a_ridge_and_a_degree_of_freedom_nothing_is_cross_validated():
+    H, Y = noisy((9, 9))
+    assert spectrum_of_rows(H, Y).gcv(0.0) == np.inf

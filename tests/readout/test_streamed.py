@@ -113,3 +113,22 @@ def test_a_ridge_that_a_stream_had_to_raise_is_reported():
     report = solve_streamed_readout(lambda: [(H[:90], Y[:90]), (H[90:], Y[90:])]).report
     rounding = 2.0**-52 * (H**2).sum()  # of HᵀH, which is what a factor must be lifted over
     assert rounding <= report.ridge <= 100 * rounding
+
+
+@pytest.mark.parametrize("ridge", [0.0, 1e-10])
+def test_a_stream_of_middling_condition_is_refined_to_the_digits_of_an_orthogonal_solver(ridge):
+    H = conditioned(60, 25, 1e5)
+    Y = H @ RNG.normal(size=(25, 3))
+    found = solve_streamed_readout(stream(H, Y, 7), ridge)
+    expected = svd_ridge(H, Y, ridge)
+    assert found.report.solver == "cholesky"
+    assert np.abs(found.readout - expected).max() < 1e-10 * np.abs(expected).max()  # 1e-7 without
+
+
+def test_sums_of_parts_add_to_those_of_all_rows():
+    H, Y = RNG.normal(size=(12, 4)), RNG.normal(size=(12, 2))
+    parts = [NormalEquations.of(stream(H[rows], Y[rows], 3)()) for rows in (slice(5), slice(5, 9), slice(9, 12))]
+    found = NormalEquations.add(parts)
+    assert np.allclose(found.normal, H.T @ H)
+    assert np.allclose(found.moment, H.T @ Y)
+    assert (found.energy, found.samples) == (pytest.approx((Y**2).sum()), 12)

@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+from safetensors.numpy import save as serialise
 
 from pcarann import ModelFileError, load
 from pcarann.storage.container import read, write
@@ -202,3 +203,16 @@ def test_every_type_that_is_written_comes_back(path):
     )
     assert found["scalar"].shape == ()
     assert found["scalar"] == 2.5
+
+
+def test_arrays_of_another_program_are_not_said_to_be_damaged(path):
+    path.write_bytes(serialise({"weights": np.ones(100)}))
+    with pytest.raises(ModelFileError, match=r"is not a pcarann model file\.$"):
+        read(path)
+
+
+@pytest.mark.parametrize("document", [[], "words", None, 5])
+def test_a_document_that_describes_nothing_is_refused(path, document):
+    write(path, document, {"a": np.ones(3)})
+    with pytest.raises(ModelFileError, match=r"is not a pcarann model file\.$"):
+        read(path)

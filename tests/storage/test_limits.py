@@ -205,3 +205,13 @@ def test_the_boundaries_of_axes_are_those_that_are_known(files, tmp_path):
     path = attacked(saved(files, "mean"), tmp_path / "m", lambda d, t: d["layout"].update(boundaries=["odd"]))
     with pytest.raises(ModelFileError, match="grids are none"):
         load(path)
+
+
+def test_the_longest_axis_is_just_below_two_to_the_forty():
+    assert shape_of([2**40 - 1], "it") == (2**40 - 1,)
+    with pytest.raises(ValueError, match="it is no shape"):
+        shape_of([2**40], "it")
+
+
+def test_a_model_may_take_four_times_its_arrays_and_the_limit():
+    assert Allowance.of({"a": np.zeros(1000), "b": np.zeros(10)}, "1MB").bytes == 4 * 8080 + 10**6

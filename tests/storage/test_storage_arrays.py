@@ -108,6 +108,12 @@ def test_numbers_that_cannot_be_squared_are_refused(number):
     assert are_numbers(np.empty((0, 3)))
 
 
+def test_the_largest_number_is_the_one_that_the_format_says():
+    assert are_numbers(np.array([1e150, -1e150]))
+    assert not are_numbers(np.array([np.nextafter(1e150, np.inf)]))
+    assert not are_numbers(np.array([np.nextafter(-1e150, -np.inf)]))
+
+
 def test_counts_are_whole_and_no_larger_than_can_be_counted():
     assert count_of(3) == 3
     for said in (-1, 10**400, 2**60):

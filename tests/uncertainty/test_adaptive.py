@@ -184,3 +184,12 @@ def test_many_scores_of_which_few_are_kept_begin_at_their_own_quantiles():
     after, _ = calibration.observed(np.abs(rng.normal(size=(1, 400))))
     for alpha in (0.05, 0.1, 0.2):
         assert after.quantile(alpha) == pytest.approx(calibration.quantile(alpha), rel=0.05)
+
+
+def test_levels_that_the_samples_are_too_few_for_do_not_move():
+    scores = np.ones((3, 4))
+    after, _ = Follower.start(scores).observed(5 * scores[:1])
+    few = np.asarray(LEVELS) < 1 / 4  # which a fourth sample would be needed for
+    assert few.any()
+    assert (after.shifts[few] == 0).all()
+    assert (after.shifts[~few] > 0).all()

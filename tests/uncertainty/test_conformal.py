@@ -116,3 +116,10 @@ def test_quantiles_at_other_levels_are_never_smaller_than_those_of_all_scores(sc
     alphas = np.random.default_rng(1).uniform(0.004, 0.999, 2000)
     wanted = np.array([ordered[conformal_rank(alpha, *scores.shape, method) - 1] for alpha in alphas])
     assert np.all([kept.quantile(alpha, method) for alpha in alphas] >= wanted)
+
+
+def test_whole_fields_are_held_on_the_grid_of_the_calibration_and_on_no_finer_one():
+    calibration = Calibration.of(np.arange(1.0, 58.0).reshape(19, 3), 1.0)
+    assert calibration.factor(0.1, "simultaneous", 3) == calibration.quantile(0.1, "simultaneous") == 54.0
+    with pytest.raises(ValueError, match="were calibrated for 3 values, but 4 are predicted"):
+        calibration.factor(0.1, "simultaneous", 4)

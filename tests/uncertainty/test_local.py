@@ -108,3 +108,7 @@ def test_every_surrogate_has_local_intervals_and_its_file_keeps_them(kind, tmp_p
     if kind == "flow":
         fewer = model.predict_interval(new, 0.2, "local", steps=2)
         assert np.allclose(fewer.upper, band.upper[:, :2])
+
+
+def test_the_smallest_and_the_largest_score_of_a_point_are_kept():
+    assert kept_locally(300)[[0, -1]].tolist() == [1, 300]

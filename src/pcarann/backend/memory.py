@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["in_words", "machine_bytes"]
+__all__ = ["in_words", "machine_bytes", "refuse_beyond"]
 
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
@@ -23,6 +23,15 @@ def machine_bytes() -> int | None:
             continue
         found += [int(text)] if text.isdigit() else []
     return min(found)
+
+
+def refuse_beyond(needed: int, what: str, advice: str) -> None:
+    """Refuse what would take more bytes than the machine has."""
+    there = machine_bytes()
+    if there is not None and needed > there:
+        raise ValueError(
+            f"{what} would take {in_words(needed)} of memory, but there are {in_words(there)}: take {advice}."
+        )
 
 
 def in_words(size: int) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pcarann.backend.arrays import Array, place_of, taken
+from pcarann.backend.memory import refuse_beyond
 from pcarann.backend.progress import Tick
 from pcarann.backend.random import permutation, spread
 from pcarann.latent.units import Units
@@ -54,6 +55,10 @@ class Wanted:
     terms: Terms | None = None
     keep_sums: bool = False
     tick: Tick = lambda stage, done, total: None
+
+    def __post_init__(self) -> None:
+        """Refuse features whose sums, one for each pair of them, are more than the machine can hold."""
+        refuse_beyond(8 * self.n_features**2, f"n_features={self.n_features}", "fewer features")
 
 
 @dataclass(frozen=True, eq=False)

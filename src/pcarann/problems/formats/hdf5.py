@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from pcarann.problems.formats import Arrays, Leave, Stored, chunks_touched, require
+from pcarann.problems.formats.heaps import refuse_endless_heaps
 from pcarann.problems.formats.unpacking import could_swell, refuse_swelling
 from pcarann.problems.selection import DataFileError, Selection, slices
 
@@ -31,6 +32,7 @@ _FILTERS = {_DEFLATE, 2, 3, 4, 5, 6, 32000, 32001, 32004, 32008, 32013, 32015, 3
 def open_hdf5(path: Path, leave: Leave, *, matlab: bool = False) -> Iterator[Arrays]:
     """Give the datasets of an HDF5 file by their path in it, with the axes reversed where MATLAB wrote it."""
     h5py = require("h5py", path)
+    refuse_endless_heaps(path)
     with h5py.File(path, "r") as file:
         names = datasets(file, path)
         yield {name: partial(_dataset, file[name], f"{path}[{name}]", leave, matlab) for name in names}

@@ -22,6 +22,7 @@ import numpy as np
 
 from pcarann.problems.formats import Arrays, Leave, Stored, require
 from pcarann.problems.formats.hdf5 import check_dataset, datasets
+from pcarann.problems.formats.heaps import refuse_endless_heaps
 from pcarann.problems.selection import DataFileError, Selection, slices
 
 __all__ = ["MESH_ENDINGS", "MeshSamples", "is_mesh_source", "mesh_files", "meshio", "open_meshes"]
@@ -250,6 +251,7 @@ def _refuse_leading_out(path: Path, leave: Leave) -> None:
         if not (path.parent / name).is_file():
             raise DataFileError(f"{path} keeps its numbers in {name}, which is not beside it.")
         if name not in seen:
+            refuse_endless_heaps(path.parent / name)
             with require("h5py", path).File(path.parent / name, "r") as file:
                 for key in datasets(file, path.parent / name):
                     whole = tuple(map(range, file[key].shape or ()))

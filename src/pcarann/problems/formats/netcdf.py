@@ -17,6 +17,7 @@ import numpy as np
 
 from pcarann.problems.formats import Arrays, Leave, Stored, is_hdf5, require
 from pcarann.problems.formats.hdf5 import check_dataset, datasets
+from pcarann.problems.formats.heaps import refuse_endless_heaps
 from pcarann.problems.formats.stores import check_array, check_store
 from pcarann.problems.selection import DataFileError, Selection, slices
 
@@ -38,6 +39,7 @@ def open_netcdf(path: Path, leave: Leave) -> Iterator[Arrays]:
             yield arrays
         return
     require("h5netcdf", path)
+    refuse_endless_heaps(path)
 
     def check(name: str, selection: Selection, _: Any) -> None:
         with require("h5py", path).File(path, "r") as file:
