@@ -1,6 +1,9 @@
-"""Work by blocks on Dask: what is found in each block is added up in a tree, or kept in order.
+"""Work by blocks on Dask: what is found in each block is added up, or kept in order.
 
     Σ_b f(block b)        f(block 1), f(block 2), …
+
+Sums may be as large as blocks are. So they go from block to block along a few lanes, each on one worker as long as that
+lives, and only those of the lanes travel, up a tree.
 
 Whoever is the user's scheduler does the work: that of a `distributed.Client`, or threads of this process. There is none
 of our own. Constants travel inside the graph, so that a worker that dies costs its tasks and nothing else.
@@ -13,7 +16,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+from uuid import uuid4
+
+import numpy as np
 
 from pcarann.backend.arrays import place_of
 from pcarann.backend.concurrency import single_threaded
@@ -25,6 +32,7 @@ __all__ = ["Budget", "LostCluster", "computed", "kept_on_workers", "limited", "o
 _KEY = "pcarann.memory"  # of Dask's configuration
 _SHARE = 0.5  # of the memory that is free, where no limit was stated
 _BRANCHES = 4  # partial sums that are added at a time
+_LANES = 2  # for each task that can work at a time: the fewer, the less travels; the more, the better work is shared
 _tick: ContextVar[Tick | None] = ContextVar("tick", default=None)
 
 
@@ -109,15 +117,41 @@ def _over_blocks(
     from dask import delayed
 
     shared = {name: delayed(value, traverse=False, pure=False) for name, value in constants.items()}
-    found = [delayed(task, nout=2, pure=False)(block, *mine, **shared) for block, mine in zip(blocks, own, strict=True)]
+    step, run = delayed(partial(_step, task, add), nout=2, pure=False), uuid4().hex
+
+    def taken(i: int, before: Any) -> Any:
+        return step(before, blocks[i], *own[i], **shared, dask_key_name=f"{task.__name__}-{run}-{i}")
+
     if apart:
-        pairs = [computed(one) for one in found]
+        pairs = [computed(taken(i, None)) for i in range(len(blocks))]
         return add([one[0] for one in pairs]), [one[1] for one in pairs]
-    sums, summed = [one[0] for one in found], delayed(add, pure=False)
+    budget = Budget.now()
+    sums, kept = _along(taken, len(blocks), _LANES * budget.tasks * budget.workers)
+    summed = delayed(add, pure=False)
     while len(sums) > 1:
         sums = [summed(sums[i : i + _BRANCHES]) for i in range(0, len(sums), _BRANCHES)]
-    total, kept = computed((sums[0], [one[1] for one in found]))
-    return total, kept
+    total, found = computed((sums[0], kept))
+    return total, found
+
+
+def _step(
+    task: Callable[..., tuple[Any, Any]], add: Callable[[list[Any]], Any], before: Any, *what: Any, **how: Any
+) -> Any:
+    """The sum up to a block, from that before it, and what is kept of the block."""
+    found, kept = task(*what, **how)
+    return found if before is None else add([before, found]), kept
+
+
+def _along(taken: Callable[[int, Any], Any], blocks: int, lanes: int) -> tuple[list[Any], list[Any]]:
+    """Sums at the ends of so many lanes of neighbouring blocks, and what is kept of all blocks."""
+    sums, kept = [], []
+    for lane in np.array_split(np.arange(blocks), min(lanes, blocks)):
+        before = None
+        for i in lane.tolist():
+            before, mine = taken(i, before)
+            kept.append(mine)
+        sums.append(before)
+    return sums, kept
 
 
 @contextmanager
