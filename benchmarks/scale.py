@@ -118,7 +118,7 @@ def agreement(quick: bool) -> Iterator[Row]:
 
 def in_memory_limits(quick: bool) -> Iterator[Row]:
     """Generated fields of growing number, workers of 2 GB."""
-    for size in (2000, 4000) if quick else (125_000, 250_000, 500_000):
+    for size in (2000, 4000) if quick else (62_500, 125_000, 500_000):
         yield _generated_row("memory", size, 256 if quick else 4096, 2)
 
 

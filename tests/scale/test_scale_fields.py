@@ -1,5 +1,6 @@
 import dask.array as da
 import numpy as np
+from distributed import Client
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,3 +33,27 @@ def test_fields_become_rows_without_cutting_samples():
     assert matrix.chunks == ((2, 2, 1), (12, 12))
     assert np.array_equal(matrix.compute(), array.reshape(5, -1))
     assert np.array_equal(rows_of(matrix, [3, 0, 3]), array.reshape(5, -1)[[3, 0, 3]])
+
+
+def blocks_of(array):
+    return quiet_cut(matrix_of(array), 4000).blocks(matrix_of(array))
+
+
+def test_one_task_reads_a_block_with_all_its_chunks(tmp_path):
+    known = np.random.default_rng(0).normal(size=(60, 4))
+    da.from_array(known, chunks=(6, 4)).to_zarr(str(tmp_path / "a.zarr"))
+    blocks = blocks_of(da.from_zarr(str(tmp_path / "a.zarr")))
+    assert len(blocks) > 2
+    assert {len(block.__dask_graph__()) for block in blocks} == {1}
+    assert (np.concatenate([block.compute() for block in blocks]) == known).all()
+
+
+def test_arrays_in_memory_and_what_workers_hold_do_not_travel_with_every_block(tmp_path, cluster):
+    known = np.random.default_rng(0).normal(size=(60, 4))
+    np.save(tmp_path / "a.npy", known)
+    mapped = da.from_array(np.load(tmp_path / "a.npy", mmap_mode="r"), chunks=(6, 4))
+    with Client(cluster):
+        for array in (mapped, da.from_array(known, chunks=(6, 4)).persist()):
+            blocks = blocks_of(array)
+            assert min(len(block.__dask_graph__()) for block in blocks) > 1
+            assert (np.concatenate([block.compute() for block in blocks]) == known).all()

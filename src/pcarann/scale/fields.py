@@ -6,6 +6,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -40,8 +41,24 @@ class Cut:
         for part in self.parts:
             block = matrix[part, :] if self.axis == 0 else matrix[:, part]
             block = block.rechunk(block.shape, method="tasks") if math.prod(block.numblocks) > 1 else block
-            found.append(block.to_delayed().item())
+            found.append(block.to_delayed().item() if self.shared else _at_once(block))
         return found
+
+
+def _at_once(block: Any) -> Any:
+    """A block that one task reads, all chunks of it, so that none travels from one worker to another.
+
+    What workers hold already, and arrays in memory that would travel with every block, are left to the scheduler.
+    """
+    import dask
+
+    key = (block.name, *[0] * block.ndim)
+    for one in block.__dask_graph__().cull({key}).to_dict().values():
+        held = getattr(one, "value", one)
+        if type(held).__name__ == "Future" or (isinstance(held, np.ndarray) and held.nbytes > block.nbytes):
+            return block.to_delayed().item()
+    (block,) = dask.optimize(block)
+    return dask.delayed(partial(dask.get, dict(block.__dask_graph__()), key), pure=False)()
 
 
 def checked_lazy(
