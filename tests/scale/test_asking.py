@@ -24,8 +24,8 @@ def test_pairs_of_blocks_cover_all_samples_in_order(model):
     with limited("2MB"):
         blocks, own = paired(Pairs.of(model.fitted_, lazily(A, 14), lazily(U, 14)))
     assert len(blocks) > 2
-    assert np.concatenate([block.compute() for block in blocks]).shape == (300, 360)
-    assert [first for _, first in own] == list(np.cumsum([0] + [len(y.compute()) for y, _ in own])[:-1])
+    assert np.concatenate([block() for block in blocks]).shape == (300, 360)
+    assert [first for _, first in own] == list(np.cumsum([0] + [len(y()) for y, _ in own])[:-1])
 
 
 def test_a_sample_that_is_not_finite_is_named_by_its_number_among_all(model):

@@ -27,7 +27,7 @@ from pcarann.backend.concurrency import single_threaded
 from pcarann.backend.progress import Tick
 from pcarann.validation import check_memory
 
-__all__ = ["Budget", "LostCluster", "computed", "kept_on_workers", "limited", "over_blocks", "passes_shown"]
+__all__ = ["Budget", "LostCluster", "Reading", "computed", "kept_on_workers", "limited", "over_blocks", "passes_shown"]
 
 _KEY = "pcarann.memory"  # of Dask's configuration
 _SHARE = 0.5  # of the memory that is free, where no limit was stated
@@ -38,6 +38,19 @@ _tick: ContextVar[Tick | None] = ContextVar("tick", default=None)
 
 class LostCluster(RuntimeError):
     """The Dask cluster went away, or lost what it needs."""
+
+
+class Reading:
+    """A block that is read where it is needed, by the task that is handed it."""
+
+    def __init__(self, graph: dict[Any, Any], key: Any) -> None:
+        self.graph, self.key = graph, key
+
+    def __call__(self) -> Any:
+        """The block, by one thread."""
+        import dask
+
+        return dask.get(self.graph, self.key)
 
 
 @contextmanager
@@ -99,8 +112,9 @@ def over_blocks(
 ) -> tuple[Any, list[Any]]:
     """Return the sum of what the task finds first in each block, and a list of what it finds second.
 
-    The task is given a block, what is its own, and the constants. Blocks that must not be in memory together are
-    computed `apart`, one after another. How many are done is `shown` under this name where somebody looks.
+    The task is given a block (delayed, or a `Reading` of it), what is its own, and the constants. Blocks that must not
+    be in memory together are computed `apart`, one after another. How many are done is `shown` under this name where
+    somebody looks.
     """
     with _counted(task.__name__, len(blocks), shown):
         return _over_blocks(task, blocks, own, constants, add, apart)
@@ -138,7 +152,7 @@ def _step(
     task: Callable[..., tuple[Any, Any]], add: Callable[[list[Any]], Any], before: Any, *what: Any, **how: Any
 ) -> Any:
     """The sum up to a block, from that before it, and what is kept of the block."""
-    found, kept = task(*what, **how)
+    found, kept = task(*(one() if isinstance(one, Reading) else one for one in what), **how)
     return found if before is None else add([before, found]), kept
 
 

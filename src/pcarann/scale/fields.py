@@ -6,13 +6,12 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 
-from pcarann.scale.engine import Budget, computed
+from pcarann.scale.engine import Budget, Reading, computed
 from pcarann.validation import warn_user
 
 __all__ = ["SHARE", "Cut", "checked_lazy", "cut_along", "matrix_of", "rows_of"]
@@ -36,7 +35,7 @@ class Cut:
     """Whether a chunk is in several blocks: then these are computed one after another"""
 
     def blocks(self, matrix: Any) -> list[Any]:
-        """One delayed array for each block."""
+        """One for each part: delayed arrays, or what reads them."""
         found = []
         for part in self.parts:
             block = matrix[part, :] if self.axis == 0 else matrix[:, part]
@@ -46,7 +45,7 @@ class Cut:
 
 
 def _at_once(block: Any) -> Any:
-    """A block that one task reads, all chunks of it, so that none travels from one worker to another.
+    """A block as the task that works with it reads it, all its chunks, so that none travels from worker to worker.
 
     What workers hold already, and arrays in memory that would travel with every block, are left to the scheduler.
     """
@@ -58,7 +57,7 @@ def _at_once(block: Any) -> Any:
         if type(held).__name__ == "Future" or (isinstance(held, np.ndarray) and held.nbytes > block.nbytes):
             return block.to_delayed().item()
     (block,) = dask.optimize(block)
-    return dask.delayed(partial(dask.get, dict(block.__dask_graph__()), key), pure=False)()
+    return Reading(dict(block.__dask_graph__()), key)
 
 
 def checked_lazy(
