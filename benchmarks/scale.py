@@ -295,30 +295,37 @@ def _peak() -> int:
 
 
 def cost_model(rows: Sequence[Row]) -> Row | None:
-    """Seconds of a fit as constant + a N / W + b N, of the rows with most values; None where there are too few.
+    """Seconds of a fit as constant + a N / W + b N, from what its stages took; None where there are too few rows.
 
-    N samples, W workers. What workers send each other grows with N, and takes N / W of it where links are many.
+    N samples, W workers. Eigenvectors and scales are found by the caller, the latter on so many samples at most: the
+    constant. Novelty is the caller's too, and grows with N. All else counts as divided among the workers.
     """
-    from scipy.optimize import nnls
-
     used = [row for row in rows if row["part"] in ("memory", "workers")]
     if len(used) < 3 or len({row["workers"] for row in used}) < 2:
         return None
-    terms = np.array([[1.0, row["samples"] / row["workers"], row["samples"]] for row in used])
-    seconds = np.array([row["fit"] for row in used])
-    found, _ = nnls(terms / seconds[:, None], np.ones(len(used)))
-    wrong = float(np.abs(terms @ found / seconds - 1).max())
+    constants = [row["eigenvectors"] + row["stages"]["refinement"] + row["stages"]["energy_matching"] for row in used]
+    alone = [row["stages"]["novelty"] / row["samples"] for row in used]
+    shared = [
+        (row["fit"] - constant - row["stages"]["novelty"]) * row["workers"] / row["samples"]
+        for row, constant in zip(used, constants, strict=True)
+    ]
+    constant, a, b = (float(np.median(found)) for found in (constants, shared, alone))
+
+    def said(samples: int, count: int) -> float:
+        return constant + a * samples / count + b * samples
+
+    wrong = max(abs(said(row["samples"], row["workers"]) / row["fit"] - 1) for row in used)
     moved = float(np.mean([row["moved"] / row["samples"] for row in used if row["workers"] > 1]))
     samples, workers_there = AHEAD
-    time_there = float(found @ [1.0, samples / workers_there, samples])
     return {
-        "constant": float(found[0]),
-        "each_over_workers": float(found[1]),
-        "each": float(found[2]),
+        "constant": constant,
+        "each_over_workers": a,
+        "each": b,
         "largest_relative_error": wrong,
         "moved_each": moved,
-        "ahead": {"samples": samples, "workers": workers_there, "values": used[0]["values"], "seconds": time_there}
-        | {"moved": moved * samples, "seconds_on_links": moved * samples / workers_there / LINK},
+        "ahead": {"samples": samples, "workers": workers_there, "values": used[0]["values"]}
+        | {"seconds": said(samples, workers_there), "moved": moved * samples}
+        | {"seconds_on_links": moved * samples / workers_there / LINK},
     }
 
 
