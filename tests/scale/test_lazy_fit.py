@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pytest
 from lazy_data import OPTIONS, apart, fields, lazily
@@ -26,7 +28,7 @@ def test_a_lazy_fit_is_the_fit_in_memory_whatever_the_chunks(known, chunks):
 
 
 def test_the_report_says_how_the_pca_was_found(known):
-    with limited("4MB"):
+    with limited("12MB"):
         model = PCARaNN(**REFINED).fit(lazily(A, 420, 3), lazily(U, 60))
     inputs, outputs = model.scale_report_.sides
     assert (inputs.method, outputs.method) == ("Gram matrix", "covariance")
@@ -109,3 +111,25 @@ def _interrupted(block, info):
 def test_who_works_in_memory_says_so():
     with pytest.raises(ValueError, match="works in memory"):
         auto(lazily(A, 60), lazily(U, 60))
+
+
+def test_a_table_of_parameters_goes_with_lazy_fields():
+    rng = np.random.default_rng(3)
+    table = rng.uniform(-1, 1, (300, 3)) * [1.0, 10.0, 100.0]
+    u = np.sin(table @ np.diag([1.0, 0.1, 0.01]) @ rng.normal(size=(3, 40)))
+    known = PCARaNN(**OPTIONS).fit(table, u)
+    for X in (table, lazily(table, 50)):
+        assert apart(PCARaNN(**OPTIONS).fit(X, lazily(u, 70)).predict(table), known.predict(table)) < 1e-8
+
+
+@pytest.mark.parametrize("points", [40, 500], ids=["tall", "wide"])
+@pytest.mark.parametrize("side", [0, 1])
+def test_lazy_fields_that_are_all_alike_are_predicted_as_such(points, side):
+    pair = [np.random.default_rng(4).normal(size=(100, 2, points)) for _ in (0, 1)]
+    pair[side] = np.ones_like(pair[side])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # ranks, and a model that is no better than the mean
+        known, model = (PCARaNN(**OPTIONS).fit(*given) for given in (pair, [lazily(one, 30) for one in pair]))
+        found, wanted = model.predict(pair[0]), known.predict(pair[0])
+    assert np.isfinite(found).all()
+    assert apart(found, wanted) < 1e-6

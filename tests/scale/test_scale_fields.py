@@ -57,3 +57,18 @@ def test_arrays_in_memory_and_what_workers_hold_do_not_travel_with_every_block(t
             blocks = blocks_of(array)
             assert not any(isinstance(block, Reading) for block in blocks)
             assert (np.concatenate([block.compute() for block in blocks]) == known).all()
+
+
+def test_what_several_blocks_need_is_not_made_for_each_of_them():
+    made = []
+    known = np.random.default_rng(0).normal(size=(60, 4))
+    raw = da.map_blocks(
+        lambda n: made.append(n) or known[6 * int(n[0, 0]) :][:6], da.arange(10, chunks=1)[:, None] + da.zeros((1, 1)),
+        chunks=((6,) * 10, (4,)), dtype=float, meta=np.empty((0, 0)),
+    )  # fmt: skip
+    array = raw - raw.mean(axis=0)
+    blocks = blocks_of(array)
+    assert len(blocks) > 2
+    assert not any(isinstance(block, Reading) for block in blocks)
+    assert np.allclose(np.concatenate(da.compute(*blocks, scheduler="sync")), known - known.mean(axis=0))
+    assert len(made) <= 20  # once for the mean, once for the blocks: Dask joins tasks of each

@@ -14,6 +14,7 @@ import numpy as np
 from pcarann.backend.arrays import Array, place_of, taken, to_host
 from pcarann.backend.random import spread, uniform
 from pcarann.features.kernel import choose_length
+from pcarann.latent.source import Source
 from pcarann.latent.weighting import Weighting
 from pcarann.validation import warn_user
 
@@ -28,7 +29,7 @@ _MOST_STRANGERS, _FEWEST_POINTS = 16, 64
 _STREAM = (-10,)
 
 
-def column_weights(inputs: Array, outputs: Array, grid: tuple[int, ...]) -> Array | None:
+def column_weights(inputs: Array, outputs: Array | Source, grid: tuple[int, ...]) -> Array | None:
     """Return 1/s² of each column of a table, (values,); None where the inputs are fields, or better as they are."""
     if len(grid) != 1 or grid[0] < 2:
         return None
@@ -45,7 +46,7 @@ def column_weights(inputs: Array, outputs: Array, grid: tuple[int, ...]) -> Arra
     if largest_spread / float(xp.min(units)) > _WIDEST:
         raise ValueError(f"The columns of X differ in size by more than {_WIDEST:g}: give them other units.")
     rows = spread(int(inputs.shape[0]), _JUDGED)
-    x, y = taken(inputs, rows), taken(outputs, rows)
+    x, y = taken(inputs, rows), outputs.rows(rows) if isinstance(outputs, Source) else taken(outputs, rows)
     y = (y - xp.mean(y, axis=0)) @ uniform((y.shape[1], _MIXED), seed=0, stream=_STREAM, place=place_of(y), low=-1.0)
     x = x - xp.mean(x, axis=0)
     own, shared = (choose_length(x / unit, y, Weighting())[2] for unit in (units, largest_spread))

@@ -8,7 +8,7 @@ a block, and a sample that is refused is called by its number among all.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -126,9 +126,8 @@ def paired(pairs: Pairs) -> tuple[list[Any], list[tuple[Any, ...]]]:
     X, y = matrix_of(pairs.inputs), matrix_of(pairs.outputs)
     # Beside the larger of the two: the other, their members' fields, mean, spread and scores.
     both = cut_along(y if y.shape[1] >= X.shape[1] else X, 0, Budget.now(), "X", share=4 * SHARE)
-    cuts = [replace(both, parts=(part,)) for part in both.parts]
-    own: Sequence[tuple[Any, ...]] = [(cut.blocks(y)[0], cut.parts[0].start) for cut in cuts]
-    return [cut.blocks(X)[0] for cut in cuts], list(own)
+    own = [(block, part.start) for block, part in zip(both.blocks(y), both.parts, strict=True)]
+    return both.blocks(X), own
 
 
 def _as_lazy(value: Any, name: str) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 
 from pcarann.backend.arrays import to_host
 from pcarann.scale.asking import Asked, Pairs, paired
-from pcarann.scale.engine import Budget, computed, over_blocks
+from pcarann.scale.engine import Budget, computed, nothing, over_blocks
 from pcarann.uncertainty.bands import scored
 from pcarann.uncertainty.conformal import Calibration, kept_ranks
 from pcarann.validation import check_fields, in_block
@@ -136,7 +136,7 @@ def lazy_latents(model: Any, X: Any, y: Any) -> tuple[Any, Any]:
         raise ValueError("A model on another grid cannot adapt: adapt the one that it came from, and call `on` again.")
     pairs = Pairs.of(fitted, X, y)
     blocks, own = paired(pairs)
-    _, kept = over_blocks(_latent_block, blocks, own, {"fitted": fitted, "grid": pairs.grids[0]}, _nothing)
+    _, kept = over_blocks(_latent_block, blocks, own, {"fitted": fitted, "grid": pairs.grids[0]}, nothing)
     x, latents = (fitted.place.xp.concat([fitted.place.put(one) for one in part]) for part in zip(*kept, strict=True))
     return x, latents
 
@@ -146,10 +146,6 @@ def _latent_block(raw: Any, truth: Any, first: int, *, fitted: Any, grid: tuple[
         inputs = fitted.checked(raw.reshape(-1, *grid))
         outputs = fitted.outputs(check_fields(truth, "y", fitted.place)[0])
     return None, tuple(to_host(part) for part in fitted.latent_pairs(inputs, outputs))
-
-
-def _nothing(_: list[Any]) -> None:
-    return None
 
 
 def streamed(model: Any, fitted: Any, method: str, X: Any, y: Any, **options: Any) -> Any:

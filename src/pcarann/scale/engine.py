@@ -24,13 +24,25 @@ import numpy as np
 
 from pcarann.backend.arrays import place_of
 from pcarann.backend.concurrency import single_threaded
+from pcarann.backend.memory import machine_bytes
 from pcarann.backend.progress import Tick
 from pcarann.validation import check_memory
 
-__all__ = ["Budget", "LostCluster", "Reading", "computed", "kept_on_workers", "limited", "over_blocks", "passes_shown"]
+__all__ = [
+    "Budget",
+    "LostCluster",
+    "Reading",
+    "computed",
+    "kept_on_workers",
+    "limited",
+    "nothing",
+    "over_blocks",
+    "passes_shown",
+]
 
 _KEY = "pcarann.memory"  # of Dask's configuration
 _SHARE = 0.5  # of the memory that is free, where no limit was stated
+_PATIENCE = 20  # seconds in which a worker may come back
 _BRANCHES = 4  # partial sums that are added at a time
 _LANES = 2  # for each task that can work at a time: the fewer, the less travels; the more, the better work is shared
 _tick: ContextVar[Tick | None] = ContextVar("tick", default=None)
@@ -92,9 +104,7 @@ class Budget:
             if dask.config.get("scheduler", None) in ("sync", "synchronous", "single-threaded"):
                 tasks = 1
             return cls(int(_SHARE * _free()) if limit is None else limit, int(tasks))
-        workers = list(client.scheduler_info(n_workers=-1)["workers"].values())
-        if not workers:
-            raise LostCluster("The Dask cluster has no workers: wait for them with client.wait_for_workers(1).")
+        workers = _workers(client)
         limits = [int(one["memory_limit"]) for one in workers if one["memory_limit"]] or [_free()]
         memory, tasks = int(_SHARE * min(limits)), max(one["nthreads"] for one in workers)
         return cls(memory if limit is None else min(limit, memory), tasks, len(workers), True)
@@ -154,6 +164,10 @@ def _step(
     """The sum up to a block, from that before it, and what is kept of the block."""
     found, kept = task(*(one() if isinstance(one, Reading) else one for one in what), **how)
     return found if before is None else add([before, found]), kept
+
+
+def nothing(_: list[Any]) -> None:
+    """The sum of blocks of which only what is kept counts."""
 
 
 def _along(taken: Callable[[int, Any], Any], blocks: int, lanes: int) -> tuple[list[Any], list[Any]]:
@@ -233,6 +247,8 @@ def _losses_said() -> Iterator[None]:
     except KilledWorker as error:
         raise LostCluster(f"A task has killed several Dask workers, perhaps for want of memory: {error}") from error
     except (CommClosedError, OSError, TimeoutError) as error:
+        if not isinstance(error, CommClosedError) and (client := _client()) and client.status == "running":
+            raise  # of a task: a file that is not there, a disk that is full
         raise LostCluster(f"The Dask scheduler was lost ({type(error).__name__}): start again.") from error
     except BaseException as error:
         if type(error).__name__ in ("CancelledError", "FutureCancelledError", "FuturesCancelledError"):
@@ -256,11 +272,23 @@ def _client() -> Any:
         return None
 
 
+def _workers(client: Any) -> list[dict[str, Any]]:
+    """What the scheduler knows of the workers. Where all were killed, another is waited for."""
+    if not (found := client.scheduler_info(n_workers=-1)["workers"]):
+        try:
+            client.wait_for_workers(1, timeout=_PATIENCE)
+        except TimeoutError as error:
+            said = "The Dask cluster has no workers: wait for them with client.wait_for_workers(1)."
+            raise LostCluster(said) from error
+        found = client.scheduler_info(n_workers=-1)["workers"]
+    return list(found.values())
+
+
 def _free() -> int:
     """Bytes of memory that are free on this machine."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             found = {line.split(":")[0]: int(line.split()[1]) << 10 for line in file if line.endswith("kB\n")}
-        return found["MemAvailable"]
+        return min(found["MemAvailable"], machine_bytes() or found["MemAvailable"])
     except (OSError, KeyError):
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+        return (machine_bytes() or 1 << 32) // 2

@@ -20,6 +20,7 @@ _BLOCK, _LEAST = 1 << 26, 1 << 20  # bytes of a block, where memory allows it: a
 _TURNS = 3  # blocks for each task that can work at a time, where data are few
 SHARE = 6
 """Blocks that fit into the memory of a task: as they were read, converted, and in their parts"""
+_IN_COMMON = 1.5  # times that what blocks are made of may be made, if each makes it for itself
 _OFTEN = 1.5  # times that data may be read in one pass before a word is said of it
 
 
@@ -35,29 +36,49 @@ class Cut:
     """Whether a chunk is in several blocks: then these are computed one after another"""
 
     def blocks(self, matrix: Any) -> list[Any]:
-        """One for each part: delayed arrays, or what reads them."""
+        """One for each part: delayed arrays, or what reads them.
+
+        A block is read by the task that works with it, all its chunks, so that none travels from worker to worker. What
+        several blocks need is left to the scheduler, and so is what is in memory.
+        """
         found = []
         for part in self.parts:
             block = matrix[part, :] if self.axis == 0 else matrix[:, part]
-            block = block.rechunk(block.shape, method="tasks") if math.prod(block.numblocks) > 1 else block
-            found.append(block.to_delayed().item() if self.shared else _at_once(block))
-        return found
+            found.append(block.rechunk(block.shape, method="tasks") if math.prod(block.numblocks) > 1 else block)
+        if self.shared or not _apart(found):
+            return [block.to_delayed().item() for block in found]
+        return [Reading(dict(_graph(block)), _key(block)) for block in found]
 
 
-def _at_once(block: Any) -> Any:
-    """A block as the task that works with it reads it, all its chunks, so that none travels from worker to worker.
+def _key(block: Any) -> tuple[Any, ...]:
+    return (block.name, *[0] * block.ndim)
 
-    What workers hold already, and arrays in memory that would travel with every block, are left to the scheduler.
-    """
+
+def _graph(block: Any) -> Any:
+    """What is done to make a block, optimised by Dask."""
     import dask
 
-    key = (block.name, *[0] * block.ndim)
-    for one in block.__dask_graph__().cull({key}).to_dict().values():
+    return dask.optimize(block)[0].__dask_graph__()
+
+
+def _apart(blocks: Sequence[Any]) -> bool:
+    """Whether blocks have little in common, and can be made of what their graphs say."""
+    graphs = [block.__dask_graph__().cull({_key(block)}).to_dict() for block in blocks]
+    whole = {key for graph in graphs for key in graph}
+    if sum(map(len, graphs)) > _IN_COMMON * len(whole):
+        return False
+    return all(_closed(graph, block.nbytes) for graph, block in zip(graphs, blocks, strict=True))
+
+
+def _closed(graph: dict[Any, Any], size: int) -> bool:
+    """Whether a graph needs nothing that workers hold, and holds no array in memory that is larger than its block."""
+    for one in graph.values():
         held = getattr(one, "value", one)
-        if type(held).__name__ == "Future" or (isinstance(held, np.ndarray) and held.nbytes > block.nbytes):
-            return block.to_delayed().item()
-    (block,) = dask.optimize(block)
-    return Reading(dict(block.__dask_graph__()), key)
+        if type(held).__name__ == "Future" or (isinstance(held, np.ndarray) and held.nbytes > size):
+            return False
+        if any(key not in graph for key in getattr(one, "dependencies", ())):
+            return False
+    return True
 
 
 def checked_lazy(

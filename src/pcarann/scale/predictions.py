@@ -14,7 +14,7 @@ import numpy as np
 
 from pcarann.backend.arrays import to_host
 from pcarann.scale.asking import Asked, Pairs, opened_inputs, paired
-from pcarann.scale.engine import Budget, over_blocks
+from pcarann.scale.engine import Budget, nothing, over_blocks
 from pcarann.scale.fields import cut_along, matrix_of
 from pcarann.uncertainty.bands import Band, factor_of
 from pcarann.uncertainty.conformal import Method
@@ -53,7 +53,7 @@ def lazy_novelty(model: Any, fitted: Any, X: Any) -> Any:
     matrix, grid = matrix_of(array), tuple(array.shape[1:])
     cut = cut_along(matrix, 0, Budget.now(), "X")
     own = [(part.start,) for part in cut.parts]
-    _, kept = over_blocks(_novelty_block, cut.blocks(matrix), own, {"asked": asked, "grid": grid}, list)
+    _, kept = over_blocks(_novelty_block, cut.blocks(matrix), own, {"asked": asked, "grid": grid}, nothing)
     return type(kept[0])(**{one.name: _joined([getattr(part, one.name) for part in kept]) for one in fields(kept[0])})
 
 

@@ -185,7 +185,7 @@ def reader_of(matrix: Any, frame: Frame, budget: Budget, log: Log) -> Tall | Wid
     """Whoever reads a matrix with the fewer passes and the smaller Gram matrix."""
     wide = int(frame.inner.sum()) <= frame.values
     short = min(int(frame.inner.sum()), frame.values)
-    frame = replace(frame, gram=short <= MOST_SHORT and 4 * 8 * short**2 <= budget.memory)
+    frame = replace(frame, gram=short <= MOST_SHORT and 4 * 8 * short**2 <= budget.each)
     cut = cut_along(matrix, 1 if wide else 0, budget, frame.name, least=16 * short**2 if frame.gram else 0)
     return (Wide if wide else Tall)(matrix, frame, cut, log).looked()
 

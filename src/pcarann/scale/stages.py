@@ -20,7 +20,7 @@ from pcarann.scale.kinds import has_lazy_parts, is_lazy, lazy_array
 from pcarann.scale.samples import opened_pair
 from pcarann.spatial.fitted import range_of
 from pcarann.spatial.layout import Layout
-from pcarann.validation import check_fields, check_pair_lengths, required
+from pcarann.validation import check_fields, check_pair_lengths, in_block, required
 
 __all__ = ["Ranges", "stage_samples"]
 
@@ -80,15 +80,16 @@ def _refuse_too_many(rows: int, arrays: list[Any]) -> None:
 def _ranges(inputs: Any) -> Ranges:
     def found(layout: Layout, unit: float) -> Any:
         matrix = matrix_of(inputs)
-        blocks = cut_along(matrix, 0, Budget.now(), "X").blocks(matrix)
-        constants = {"layout": layout, "unit": unit}
-        return over_blocks(_range_block, blocks, [()] * len(blocks), constants, _widest, shown="range of X")[0]
+        cut, constants = cut_along(matrix, 0, Budget.now(), "X"), {"layout": layout, "unit": unit}
+        own = [(part.start,) for part in cut.parts]
+        return over_blocks(_range_block, cut.blocks(matrix), own, constants, _widest, shown="range of X")[0]
 
     return found
 
 
-def _range_block(raw: Any, *, layout: Layout, unit: float) -> tuple[Any, None]:
-    return range_of(layout, check_fields(raw, "X", place_of(None))[0], unit), None
+def _range_block(raw: Any, first: int, *, layout: Layout, unit: float) -> tuple[Any, None]:
+    with in_block(first):
+        return range_of(layout, check_fields(raw, "X", place_of(None))[0], unit), None
 
 
 def _widest(parts: list[Any]) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pcarann.scale.asking import Asked, opened_inputs
-from pcarann.scale.engine import Budget, over_blocks
+from pcarann.scale.engine import Budget, nothing, over_blocks
 from pcarann.scale.fields import SHARE, cut_along, matrix_of
 from pcarann.scale.predictions import fields_of
 
@@ -35,40 +35,44 @@ def write_predictions(
     asked, array = Asked.of(model, fitted), opened_inputs(fitted, X)[0]
     matrix, grid = matrix_of(array), tuple(fitted.output_grid)
     cut = cut_along(matrix, 0, Budget.now(), "X", share=4 * SHARE)
-    length = max(part.stop - part.start for part in cut.parts)
-    starts = list(range(0, int(array.shape[0]), length))
+    path = os.path.abspath(path)  # workers may stand in another folder
     names = ("mean", "std", "lower", "upper") if "alpha" in how else ("mean", "std") if how.get("std") else ("mean",)
-    store = _opened(path, made_of, names, (int(array.shape[0]), *grid), length)
+    length = max(part.stop - part.start for part in cut.parts)
+    store, length = _opened(path, made_of, names, (int(array.shape[0]), *grid), length)
+    starts = list(range(0, int(array.shape[0]), length))
     done = np.asarray(store[_DONE][:], dtype=bool)
     left = [i for i in range(len(starts)) if not done[i]]
     blocks = [_block(matrix[starts[i] : starts[i] + length, :]) for i in left]
-    constants = {"asked": asked, "grid": array.shape[1:], "path": os.fspath(path), "how": how, "length": length}
+    constants = {"asked": asked, "grid": array.shape[1:], "path": path, "how": how, "length": length}
     if left:
-        over_blocks(_written, blocks, [(i,) for i in left], constants, _nothing)
+        over_blocks(_written, blocks, [(i,) for i in left], constants, nothing)
     return {"blocks": len(starts), "resumed": len(starts) - len(left)}
 
 
-def _opened(path: Any, made_of: str, names: tuple[str, ...], shape: tuple[int, ...], length: int) -> Any:
-    """The store, made anew where there is none."""
+def _opened(path: str, made_of: str, names: tuple[str, ...], shape: tuple[int, ...], length: int) -> tuple[Any, int]:
+    """The store and the length of its blocks; made anew, aside, where there is none."""
     import zarr
 
-    wanted = {"made_of": made_of, "arrays": list(names), "shape": list(shape), "block": length}
+    wanted: dict[str, Any] = {"made_of": made_of, "arrays": list(names), "shape": list(shape)}
     if os.path.exists(path):
         try:
             store = zarr.open_group(path, mode="r+")
-            found = store.attrs.get("pcarann")
+            found: Any = dict(store.attrs.get("pcarann", {}))
+            known = int(found.pop("block", 0))
         except (FileNotFoundError, ValueError) as error:
             raise ValueError(f"{path} is no zarr store of predictions: give another path.") from error
-        if found != wanted:
+        if found != wanted or known < 1:
             raise ValueError(f"{path} holds something else than predictions of this model for these data.")
-        return store
-    store = zarr.open_group(path, mode="w")
+        return store, known
+    aside = f"{path}.part"
+    store = zarr.open_group(aside, mode="w")
     for name in names:
         chunks = (min(length, shape[0]), *shape[1:])
-        store.create_array(name, shape=shape, chunks=chunks, dtype="float64")
+        store.create_array(name, shape=shape, chunks=chunks, dtype="float64", fill_value=np.nan)
     store.create_array(_DONE, shape=(-(-shape[0] // length),), chunks=(1,), dtype="uint8", fill_value=0)
-    store.attrs["pcarann"] = wanted
-    return store
+    store.attrs["pcarann"] = wanted | {"block": length}
+    os.rename(aside, path)
+    return zarr.open_group(path, mode="r+"), length
 
 
 def _block(part: Any) -> Any:
@@ -87,7 +91,3 @@ def _written(
         store[name][rows] = fields
     store[_DONE][number] = 1
     return None, None
-
-
-def _nothing(_: list[Any]) -> None:
-    return None
