@@ -260,7 +260,7 @@ def _from_json(name: str, data: list[Any], shape: list[int], datatype: str) -> V
 
 
 def _refuse_others(name: str, data: list[Any], shape: list[int]) -> None:
-    """Refuse what is no number, and more numbers than a shape has: NumPy would make every text as long as the longest."""
+    """Refuse what is no number, and more than a shape has: NumPy would make every text as long as the longest."""
     count, lists = 0, [data]
     while lists:
         within = lists.pop()
