@@ -715,16 +715,28 @@ def test_a_lost_chunk_of_hdf5_is_an_error_unless_fill_values_are_asked_for(tmp_p
     assert not read(path, "never", None, fill=True)[0].any()
 
 
-def test_a_deflated_chunk_that_unpacks_to_more_than_it_says_is_refused(tmp_path):
+@pytest.mark.parametrize("more", [{}, {"fletcher32": True}, {"fletcher32": True, "shuffle": True}])
+def test_a_deflated_chunk_that_unpacks_to_more_than_it_says_is_refused(tmp_path, more):
     import zlib
 
     with h5py.File(tmp_path / "data.h5", "w") as file:
-        dataset = file.create_dataset("inputs", shape=(8, 6), dtype="f8", chunks=(4, 6), compression="gzip")
+        dataset = file.create_dataset("inputs", shape=(8, 6), dtype="f8", chunks=(4, 6), compression="gzip", **more)
         dataset[:] = 1.0
-        dataset.id.write_direct_chunk((4, 0), zlib.compress(bytes(60_000_000)))
+        dataset.id.write_direct_chunk((4, 0), zlib.compress(bytes(60_000_000)) + b"sums" * ("fletcher32" in more))
     with pytest.raises(DataFileError, match=r"chunk at \(4, 0\), would unpack to more than"):
         read(tmp_path / "data.h5", "inputs", None, limit="10MB")
     assert read(tmp_path / "data.h5", "inputs[:4]", None, limit="10MB")[0].all()
+
+
+def test_chunks_of_hdf5_that_were_not_deflated_or_have_a_checksum_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("pcarann.problems.formats.hdf5.could_swell", lambda *_: True)
+    options = {"chunks": (4, 6), "compression": "gzip", "fletcher32": True, "shuffle": True}
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        dataset = file.create_dataset("inputs", data=np.ones((8, 6)), **options)
+        dataset.id.write_direct_chunk((4, 0), np.full((4, 6), 2.0).tobytes(), filter_mask=7)
+    found = read(tmp_path / "data.h5", "inputs", None)[0]
+    assert (found[:4] == 1).all()
+    assert (found[4:] == 2).all()
 
 
 def test_a_filter_of_hdf5_that_is_not_known_is_refused(tmp_path):

@@ -148,3 +148,18 @@ def test_a_pipe_anywhere_in_a_store_is_refused(tmp_path, where):
 def test_the_size_of_a_store_is_that_of_its_files(tmp_path):
     path = store(tmp_path / "data.zarr")
     assert check_store(path) == sum(one.stat().st_size for one in path.rglob("*") if one.is_file())
+
+
+@pytest.mark.parametrize("packed", [zarr.codecs.ZstdCodec(), zarr.codecs.GzipCodec()])
+def test_checksums_behind_packed_bytes_are_none_of_them(tmp_path, monkeypatch, packed):
+    monkeypatch.setattr("pcarann.problems.formats.stores.could_swell", lambda *_: True)
+    path = store(tmp_path / "data.zarr", compressors=[packed, zarr.codecs.Crc32cCodec()])
+    assert np.array_equal(read(path, "a", None)[0], DATA)
+
+
+def test_raw_lzma_is_refused(tmp_path):
+    raw = numcodecs.LZMA(format=3, filters=[{"id": 33, "preset": 1}])
+    with pytest.raises(DataFileError, match="names the codec 'raw lzma'"):
+        read(store(tmp_path / "data.zarr", 2, compressors=raw), "a", None)
+    path = store(tmp_path / "other.zarr", 2, compressors=numcodecs.LZMA())
+    assert np.array_equal(read(path, "a", None)[0], DATA)

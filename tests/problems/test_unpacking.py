@@ -39,6 +39,38 @@ def test_bytes_that_unpack_to_more_are_refused(name):
         refuse_swelling(name, packed, 1000, "it")
 
 
+SKIPPED = bytes.fromhex("502a4d18 03000000 616263")
+
+
+@pytest.mark.parametrize("name", ["bz2", "gzip", "lzma", "zstd"])
+@pytest.mark.parametrize("small", [0, 10, 50_000])
+def test_what_follows_the_first_stream_counts(name, small):
+    first, more = (bytes(CODECS[name](bytes(n))) for n in (small, 20_000_000))
+    between = {"gzip": bytes(20_000), "zstd": SKIPPED}.get(name, b"")
+    refuse_swelling(name, between * (name == "zstd") + first + between + first, 2 * small, "it")
+    with pytest.raises(DataFileError, match="it would unpack to more than"):
+        refuse_swelling(name, first + between + more, 2 * small, "it")
+
+
+def test_a_frame_that_is_skipped_hides_nothing():
+    with pytest.raises(DataFileError, match="it would unpack to more than"):
+        refuse_swelling("zstd", SKIPPED + bytes(CODECS["zstd"](bytes(20_000_000))), 1000, "it")
+
+
+RAW = lzma.compress(bytes(20_000_000), lzma.FORMAT_RAW, filters=[{"id": lzma.FILTER_LZMA2}])
+FLAWED = bytearray(gzip.compress(bytes(20_000_000)))
+FLAWED[3] |= 2  # Python's gzip does not look at the checksum of a header
+FLAWED[10:10] = b"00"
+
+
+@pytest.mark.parametrize(
+    ("name", "packed"), [("lzma", RAW), ("zstd", b"\x27\xb5\x2f\xfd" * 9), ("gzip", bytes(FLAWED))]
+)
+def test_what_cannot_be_counted_is_refused(name, packed):
+    with pytest.raises(DataFileError, match="it is damaged"):
+        refuse_swelling(name, packed, 1000, "it")
+
+
 @every_codec
 def test_damaged_bytes_are_left_to_their_reader(name):
     packed = bytes(CODECS[name](bytes(1000)))
@@ -54,7 +86,7 @@ def test_blosc_that_is_not_as_long_as_it_says_is_refused():
 
 def test_a_frame_that_says_no_size_is_refused():
     silent = bytes.fromhex("28b52ffd 00 58 010000".replace(" ", ""))
-    with pytest.raises(DataFileError, match="more than"):
+    with pytest.raises(DataFileError, match="it does not tell the size"):
         refuse_swelling("zstd", silent, 1000, "it")
 
 

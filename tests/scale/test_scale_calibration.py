@@ -41,6 +41,8 @@ def test_scores_that_do_not_fit_are_counted_and_cover_no_less():
     assert lazy.fitted_.calibration.quantile(0.1, "simultaneous") == pytest.approx(
         known.fitted_.calibration.quantile(0.1, "simultaneous")
     )
+    with pytest.raises(ValueError, match=r"did not fit into memory.* fewer samples, or with more memory"):
+        lazy.predict_interval(A[:5], 0.1, "local")
 
 
 def test_counts_give_upper_ends_and_keep_what_is_infinite():

@@ -1,4 +1,5 @@
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -68,6 +69,7 @@ REFUSED = {
     "a negative size": (one(shape=[-1, 4]), "nothing in it"),
     "too few values": (one(data=[1, 2, 3]), r"shape \[2, 2\], but its data are of shape \[3\]"),
     "another nesting": (one(shape=[4, 1]) | {}, None),
+    "too many values": (one(data=[1, 2, 3, 4, 5]), r"shape \[2, 2\], but its data are 5 numbers"),
     "ragged": (one(data=[[1, 2], [3]]), "different lengths"),
     "texts": (one(data=["1", "2", "3", "4"]), "must be numbers"),
     "truths": (one(data=[True, False, True, True]), "must be numbers"),
@@ -101,6 +103,17 @@ def test_what_does_not_fit_is_refused_in_a_sentence(case):
     with pytest.raises(Refused, match=why) as found:
         read(document)
     assert found.value.status == 400
+
+
+def test_a_long_text_among_short_ones_takes_no_memory():
+    document = one(shape=[2000, 1], data=["x" * 20_000, *["x"] * 1999])
+    tracemalloc.start()
+    try:
+        with pytest.raises(Refused, match="must be numbers"):
+            read(document)
+        assert tracemalloc.get_traced_memory()[1] < 4_000_000  # as long as the longest, they would take 160 MB
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,14 @@ def test_malicious_files_are_refused(path, content):
         load(path)
 
 
+@pytest.mark.parametrize("shape", [[0, 1 << 61], [0, 1 << 40, 1 << 40]])
+def test_an_empty_array_with_giant_axes_is_refused(path, shape):
+    said = {"dtype": "F64", "shape": shape, "data_offsets": [0, 0]}
+    path.write_bytes(sealed({"__metadata__": {"pcarann": json.dumps(DOCUMENT)}, "x": said}))
+    with pytest.raises(ModelFileError, match="too large"):
+        read(path)
+
+
 def test_a_newer_format_asks_for_an_upgrade(path):
     path.write_bytes(sealed({"__metadata__": {"pcarann": json.dumps({"format": FORMAT_VERSION + 1})}}))
     with pytest.raises(ModelFileError, match="upgrade"):

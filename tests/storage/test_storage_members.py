@@ -24,6 +24,7 @@ BROKEN = {
     "faded": ("adapted", lambda d, t: d["adaptation"].update(faded=float("inf")), "adaptation"),
     "ridge": ("adapted", lambda d, t: d["adaptation"].update(ridge=-1.0), "adaptation"),
     "negative scores": ("latent", lambda d, t: t.update({"calibration.largest": -t["calibration.largest"]}), "scores"),
+    "giant outputs": ("outputs", lambda d, t: d["calibration"].update(sizes=[16, 10**9]), "calibration does not fit"),
     "negative grid": ("latent", lambda d, t: d["pcas"]["output"].update(grid=[-2, -8]), "grid of its outputs"),
 }
 
@@ -39,3 +40,9 @@ def test_a_kernel_has_its_landmarks_again(files):
     model = load(saved(files, "kernel"))
     members = model.fitted_.ensemble.members
     assert all(np.array_equal(one.features.landmarks.shape, (len(one.features.rows), 4)) for one in members)
+
+
+def test_several_outputs_on_another_grid_come_back(files, tmp_path):
+    moved = load(saved(files, "outputs")).on((31,))
+    moved.save(tmp_path / "moved")
+    assert load(tmp_path / "moved").fitted_.calibration.sizes == moved.fitted_.calibration.sizes == (31, 31)

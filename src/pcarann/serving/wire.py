@@ -41,6 +41,7 @@ DATATYPES = {
 }
 """Of inputs; outputs are FP64 or FP32"""
 _MOST_TENSORS, _MOST_AXES = 256, 32
+_LEAVES = {int, float, bool, type(None)}  # what may stand in lists of JSON data
 _AT_ONCE = 4096  # numbers that are written as text before other threads have a turn
 
 
@@ -238,6 +239,7 @@ def _tensor(
 
 def _from_json(name: str, data: list[Any], shape: list[int], datatype: str) -> Values:
     """Numbers in a list, or in lists of lists; null is a value that is missing."""
+    _refuse_others(name, data, shape)
     try:
         found = np.asarray(data)
         if found.dtype == object and all(one is None or type(one) in (int, float) for one in found.flat):
@@ -255,6 +257,21 @@ def _from_json(name: str, data: list[Any], shape: list[int], datatype: str) -> V
     if not (fits | missing).all():
         raise Refused(400, f"The data of {name} have numbers that are none of {datatype}.")
     return rounded.astype(np.float64).reshape(shape)
+
+
+def _refuse_others(name: str, data: list[Any], shape: list[int]) -> None:
+    """Refuse what is no number, and more than a shape has: NumPy would make every text as long as the longest."""
+    count, lists = 0, [data]
+    while lists:
+        within = lists.pop()
+        kinds = set(map(type, within))
+        if not kinds <= _LEAVES | {list}:
+            raise Refused(400, f"The data of {name} must be numbers.")
+        deeper = [one for one in within if type(one) is list] if list in kinds else []
+        count += len(within) - len(deeper)
+        lists += deeper
+    if count > math.prod(shape):
+        raise Refused(400, f"{name} has the shape {shape}, but its data are {count} numbers.")
 
 
 def _shown(value: Any) -> str:

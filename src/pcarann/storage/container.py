@@ -152,6 +152,8 @@ def _entry(name: str, said: dict[str, Any]) -> _Entry:
         raise ValueError(f"{name} has no shape")
     if len(shape) > 32 or end - begin != math.prod(shape) * dtype.itemsize:
         raise ValueError(f"{name} has shape {shape}, but {end - begin} bytes")
+    if math.prod(max(n, 1) for n in shape) * dtype.itemsize >= 1 << 62:  # NumPy counts so where an axis is empty
+        raise ValueError(f"{name} has shape {shape}, which is too large")
     return _Entry(begin, end, name, dtype, shape)
 
 

@@ -96,7 +96,8 @@ def rebuilt_calibration(
     if "gains" not in described:
         return Calibration(*kept, followed=followed, local=local)
     gains, sizes = tuple(float(n) for n in described["gains"]), tuple(int(n) for n in described["sizes"])
-    if len(gains) != len(sizes) or min(sizes) < 1 or not all(0 < gain < np.inf for gain in gains):
+    fits = len(gains) == len(sizes) and min(sizes) >= 1 and sum(sizes) in allowed  # a model moved has others
+    if not fits or not all(0 < gain < np.inf for gain in gains):
         raise ValueError("its calibration does not fit its outputs")
     each = [rebuilt_followed(f"{name}.apart.{i}.followed", tensors) for i in range(len(sizes))]
     apart = tuple(one for one in each if one is not None)

@@ -70,7 +70,7 @@ class Calibration:
     followed: Followed | None = field(default=None, kw_only=True)
     """What samples observed since have told; None before the first"""
     local: Local | None = field(default=None, kw_only=True)
-    """Those of every point by itself; None where they were not kept"""
+    """Those of every point by itself; None where they were not kept, as of scores that were only counted"""
 
     @classmethod
     def of(cls, scores: Array, floor: float, *, local: bool = True) -> Calibration:
@@ -142,7 +142,10 @@ class Calibration:
     def local_factor(self, alpha: float, values: int) -> Array:
         """q of each of so many values, by the scores of its own point; along a stream it follows the others."""
         if self.local is None:
-            raise ValueError("The calibration holds no scores of single points: calibrate(X, y) again.")
+            raise ValueError(
+                "The calibration holds no scores of single points: those of lazy samples did not fit into memory, or "
+                "an older pcarann made it. Call calibrate(X, y) on fewer samples, or with more memory."
+            )
         if values != self.points:
             raise ValueError(
                 f"Intervals of single points were calibrated for {self.points} values, but {values} are predicted: "

@@ -23,8 +23,9 @@ from pcarann.problems.selection import DataFileError, Selection, slices
 
 __all__ = ["check_dataset", "datasets", "open_hdf5"]
 
-_DEFLATE = 1
-_FILTERS = {_DEFLATE, 2, 3, 4, 5, 6, 32000, 32001, 32004, 32008, 32013, 32015, 32026}
+_DEFLATE, _FLETCHER = 1, 3
+_CHECKSUM = 4  # bytes
+_FILTERS = {_DEFLATE, 2, _FLETCHER, 4, 5, 6, 32000, 32001, 32004, 32008, 32013, 32015, 32026}
 """shuffle, Fletcher's checksum, szip, n-bit, scale-offset; LZF, Blosc, LZ4, bitshuffle, ZFP, zstd, Blosc 2"""
 
 
@@ -87,9 +88,16 @@ def check_dataset(dataset: Any, selection: Selection, leave: Leave, where: str) 
                 f"{where}: the chunk at {at} is not there. If it was left out because it holds the fill value "
                 f"{dataset.fillvalue} alone, read with fill=True."
             )
-        deflated = found.byte_offset is not None and filters[-1:] == [_DEFLATE]
-        if deflated and could_swell("zlib", found.size, max(leave.limit, size)):
-            refuse_swelling("zlib", dataset.id.read_direct_chunk(at)[1], size, f"{where}, chunk at {at},")
+        used = [one for i, one in enumerate(filters) if not found.filter_mask >> i & 1]
+        if found.byte_offset is None or _DEFLATE not in used:
+            continue
+        behind = used[used.index(_DEFLATE) + 1 :]
+        if others := set(behind) - {_FLETCHER}:
+            raise DataFileError(f"{where} is packed again, by the filter {min(others)}, behind deflate: not read.")
+        if could_swell("zlib", found.size, max(leave.limit, size)):
+            packed = dataset.id.read_direct_chunk(at)[1]
+            packed = packed[: max(0, len(packed) - _CHECKSUM * len(behind))]
+            refuse_swelling("zlib", packed, size, f"{where}, chunk at {at},")
 
 
 def _dataset(dataset: Any, where: str, leave: Leave, matlab: bool) -> Stored:

@@ -7,6 +7,7 @@ package has registered could be named. Those that are known here are allowed, in
 from __future__ import annotations
 
 import json
+import lzma
 import math
 import os
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ _PLAIN = (
     *("adler32", "astype", "bitround", "bytes", "crc32", "crc32c", "delta", "endian", "fixedscaleoffset"),
     *("fletcher32", "jenkins_lookup3", "packbits", "quantize", "shuffle", "transpose", "vlen-bytes", "vlen-utf8"),
 )
+_BEFORE, _BEHIND = {"adler32", "crc32"}, {"crc32c", "fletcher32", "jenkins_lookup3"}  # where a checksum is put
 _SHARDS = "sharding_indexed"
 _METADATA = (".zarray", ".zmetadata", "zarr.json")
 _LARGEST = 1 << 24  # bytes of one file of metadata
@@ -55,12 +57,12 @@ def check_array(array: Any, path: Path, selection: Selection, size: int, leave: 
     leave.check_chunks(selection, np.dtype(array.dtype), chunk, size, where)
     folder = path / array.path
     said = next(folder / name for name in ("zarr.json", ".zarray") if (folder / name).is_file())
-    used = {name for names in _pipelines(json.loads(said.read_bytes())) for name in names if name in COMPRESSORS}
+    used = _compressors(json.loads(said.read_bytes()), where)
     for numbers in chunks_touched(selection, chunk):
         key = array.metadata.encode_chunk_key(numbers)
         if (folder / key).is_file():
-            for name in used:
-                _check_chunk(name, folder / key, array, leave, f"{where}, chunk {key},")
+            for name, sums in used:
+                _check_chunk(name, sums, folder / key, array, leave, f"{where}, chunk {key},")
         elif not leave.fill:
             raise DataFileError(
                 f"{where}: the chunk {key} is not there. If it was left out because it holds the fill value "
@@ -68,7 +70,20 @@ def check_array(array: Any, path: Path, selection: Selection, size: int, leave: 
             )
 
 
-def _check_chunk(name: str, file: Path, array: Any, leave: Leave, where: str) -> None:
+def _compressors(document: Any, where: str) -> set[tuple[str, tuple[int, int]]]:
+    """Those that an array is packed by, and how many bytes of checksums stand before and behind what they gave."""
+    found = set()
+    for names in _pipelines(document):
+        for at, name in enumerate(names):
+            if name in COMPRESSORS:
+                if others := set(names[at + 1 :]) - _BEFORE - _BEHIND:
+                    raise DataFileError(f"{where} changes packed bytes by {min(others)!r}: not read.")
+                before = len([one for one in names[at + 1 :] if one in _BEFORE])
+                found.add((name, (_CHECKSUM * before, _CHECKSUM * (len(names) - at - 1 - before))))
+    return found
+
+
+def _check_chunk(name: str, sums: tuple[int, int], file: Path, array: Any, leave: Leave, where: str) -> None:
     """Refuse a chunk, or those of a shard, that unpack to more than an array of them."""
     most = math.prod(array.chunks) * np.dtype(array.dtype).itemsize
     if not could_swell(name, file.stat().st_size, max(leave.limit, most)):
@@ -76,7 +91,7 @@ def _check_chunk(name: str, file: Path, array: Any, leave: Leave, where: str) ->
     packed = file.read_bytes()
     count = math.prod(array.shards) // math.prod(array.chunks) if array.shards else 0
     for piece in _pieces(packed, count) if array.shards else [packed]:
-        refuse_swelling(name, piece, most, where)
+        refuse_swelling(name, piece[sums[0] : max(0, len(piece) - sums[1])], most, where)
 
 
 def _pieces(packed: bytes, count: int) -> Iterator[bytes]:
@@ -110,7 +125,7 @@ def _pipelines(document: Any) -> Iterator[list[str]]:
             yield from _pipelines(part)
     if not isinstance(document, dict):
         return
-    old = [document.get("compressor"), *(document.get("filters") or [])]
+    old = [*(document.get("filters") or []), document.get("compressor")]
     if names := [_name(codec) for codec in old if codec]:
         yield names
     for key in ("codecs", "index_codecs"):
@@ -123,4 +138,6 @@ def _pipelines(document: Any) -> Iterator[list[str]]:
 
 def _name(codec: Any) -> str:
     found = (codec.get("id") or codec.get("name")) if isinstance(codec, dict) else codec
-    return str(found).removeprefix("numcodecs.")
+    name = str(found).removeprefix("numcodecs.")
+    said = codec.get("configuration") or codec if isinstance(codec, dict) else {}
+    return "raw lzma" if name == "lzma" and said.get("format") == lzma.FORMAT_RAW else name  # how long is not known
