@@ -40,9 +40,6 @@ MAKERS = {
     "symmetric": lambda: _latent(symmetry=Symmetry.shifts(-1)).fit(*PAIRS[:40]),
     "kernel": lambda: _latent(regressor="kernel").fit(*PAIRS[:40]),
     "parts": lambda: _latent().fit({"a": PAIRS.inputs[:40], "n": A[:40, 0]}, PAIRS.outputs[:40]),
-    "outputs": lambda: (
-        _latent().fit(A[:40], {"u": U[:40], "v": U[:40, :8]}).calibrate(A[40:], {"u": U[40:], "v": U[40:, :8]})
-    ),
     "input": lambda: Staged("input", **_QUICK).fit(A[:40], U[:40]),
     "mean": lambda: Staged("mean", adaptable=True, **_QUICK).fit(A[:40], U[:40]).calibrate(A[40:], U[40:]),
     "stages": lambda: Staged(_latent(), **_QUICK).fit(A[:40], U[:40]),

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pcarann import ModelFileError, load
-from small_models import attacked, saved
+from pcarann import ModelFileError, PCARaNN, load
+from small_models import PAIRS, attacked, saved
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,6 @@ BROKEN = {
     "faded": ("adapted", lambda d, t: d["adaptation"].update(faded=float("inf")), "adaptation"),
     "ridge": ("adapted", lambda d, t: d["adaptation"].update(ridge=-1.0), "adaptation"),
     "negative scores": ("latent", lambda d, t: t.update({"calibration.largest": -t["calibration.largest"]}), "scores"),
-    "giant outputs": ("outputs", lambda d, t: d["calibration"].update(sizes=[16, 10**9]), "calibration does not fit"),
     "negative grid": ("latent", lambda d, t: d["pcas"]["output"].update(grid=[-2, -8]), "grid of its outputs"),
 }
 
@@ -42,7 +41,22 @@ def test_a_kernel_has_its_landmarks_again(files):
     assert all(np.array_equal(one.features.landmarks.shape, (len(one.features.rows), 4)) for one in members)
 
 
-def test_several_outputs_on_another_grid_come_back(files, tmp_path):
-    moved = load(saved(files, "outputs")).on((31,))
+@pytest.fixture(scope="module")
+def several():
+    """A calibrated model of two outputs."""
+    outputs = {"u": PAIRS.outputs, "v": PAIRS.outputs[:, 0]}
+    first, rest = ({name: part[rows] for name, part in outputs.items()} for rows in (slice(40), slice(40, None)))
+    model = PCARaNN(n_components=4, widths=(8, 6), n_members=2, scales=(0.3, 0.3))
+    return model.fit(PAIRS.inputs[:40], first).calibrate(PAIRS.inputs[40:], rest)
+
+
+def test_outputs_that_have_more_values_than_their_grid_are_refused(several, tmp_path):
+    several.save(tmp_path / "m")
+    with pytest.raises(ModelFileError, match="calibration does not fit"):
+        load(attacked(tmp_path / "m", tmp_path / "n", lambda d, t: d["calibration"].update(sizes=[8, 10**9])))
+
+
+def test_several_outputs_on_another_grid_come_back(several, tmp_path):
+    moved = several.on((15,))
     moved.save(tmp_path / "moved")
-    assert load(tmp_path / "moved").fitted_.calibration.sizes == moved.fitted_.calibration.sizes == (31, 31)
+    assert load(tmp_path / "moved").fitted_.calibration.sizes == moved.fitted_.calibration.sizes == (30, 15)
