@@ -79,7 +79,8 @@ def everything(folder):
 
 
 def start(tmp_path, stop_at=NEVER, extra=""):
-    code = SCRIPT.replace("EXTRA", extra)
+    # Behind an & of a shell, interrupts are ignored, and processes inherit that.
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n" + SCRIPT.replace("EXTRA", extra)
     command = [sys.executable, "-c", code, str(tmp_path), str(stop_at)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
