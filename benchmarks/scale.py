@@ -176,6 +176,7 @@ def on_device(device: str | None, quick: bool) -> Iterator[Row]:
     for samples in (few, many):
         X, y = (generated(samples, values, side) for side in (0, 1))
         row: Row = {"part": "device", "samples": samples, "values": values, "bytes": 2 * 8 * samples * values}
+        row["machine"] = machine_facts(device)  # perhaps another than that of the other parts
         if samples == few:
             inside = [place_of(None, device).put(one.compute()) for one in (X, y)]
             yield row | {"case": "in its memory"} | _fitted_there(*inside, device)
