@@ -49,7 +49,7 @@ class Frame:
     def at_a_time(self, short: int) -> int:
         """Of the longer side, so many are centred at a time: with few, sums would cost more than products."""
         numbers = _NUMBERS if self.place.on_host else _GPU_NUMBERS
-        return max(1, numbers // short, short // 2 if self.gram else 0)
+        return max(1, numbers // short, short if self.gram else 0)
 
 
 @dataclass(frozen=True)
@@ -88,22 +88,19 @@ class Look:
 
     @staticmethod
     def add(parts: list[Look]) -> Look:
-        """All of these together."""
+        """All of these together, in the first."""
         found = parts[0]
         for one in parts[1:]:
             firsts = [n for n in (found.first_bad, one.first_bad) if n >= 0]
-            found = Look(
-                found.gram + one.gram,
-                found.total + one.total,
-                found.squares + one.squares,
-                max(found.longest, one.longest),
-                np.minimum(found.lows, one.lows),
-                np.maximum(found.highs, one.highs),
-                found.energies + one.energies,
-                max(found.largest, one.largest),
-                found.bad + one.bad,
-                min(firsts, default=-1),
-            )
+            found.gram += one.gram
+            found.total += one.total
+            found.squares += one.squares
+            found.longest = max(found.longest, one.longest)
+            found.lows, found.highs = np.minimum(found.lows, one.lows), np.maximum(found.highs, one.highs)
+            found.energies += one.energies
+            found.largest = max(found.largest, one.largest)
+            found.bad += one.bad
+            found.first_bad = min(firsts, default=-1)
         return found
 
 
@@ -141,7 +138,7 @@ def _verified(block: Any, start: int, known: int, frame: Frame, what: str) -> No
 def _seen(look: Look, part: Array, frame: Frame, first: int | None) -> bool:
     """Note sizes and what is not finite in (samples, values) numbers; return whether all are finite."""
     xp = frame.place.xp
-    size = float(xp.max(xp.abs(part)))
+    size = max(abs(float(xp.max(part))), abs(float(xp.min(part))))
     if np.isfinite(size):
         look.largest = max(look.largest, size)
         return True
@@ -182,9 +179,10 @@ def tall_look(raw: Any, start: int, *, frame: Frame, shift: Any) -> tuple[Look, 
         if not _seen(look, part, frame, start + rows.start):
             continue
         part = _inner_rows(part, frame, start, rows)
-        given = part if root is None else part * root
-        look.squares = look.squares + xp.sum(given**2, axis=0)
-        look.longest = max(look.longest, float(xp.max(xp.sum(given**2, axis=1))) if len(given) else 0.0)
+        squares = (part if root is None else part * root) ** 2
+        look.squares = look.squares + xp.sum(squares, axis=0)
+        look.longest = max(look.longest, float(xp.max(xp.sum(squares, axis=1))) if len(squares) else 0.0)
+        del squares
         part = part - centre
         look.total = look.total + xp.sum(part, axis=0)
         if frame.gram:

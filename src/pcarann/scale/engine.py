@@ -15,6 +15,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -124,7 +125,7 @@ def over_blocks(
 
     The task is given a block (delayed, or a `Reading` of it), what is its own, and the constants. Blocks that must not
     be in memory together are computed `apart`, one after another. How many are done is `shown` under this name where
-    somebody looks.
+    somebody looks. `add` may change the first of what it is given, which nobody else holds.
     """
     with _counted(task.__name__, len(blocks), shown):
         return _over_blocks(task, blocks, own, constants, add, apart)
@@ -151,7 +152,7 @@ def _over_blocks(
         return add([one[0] for one in pairs]), [one[1] for one in pairs]
     budget = Budget.now()
     sums, kept = _along(taken, len(blocks), _LANES * budget.tasks * budget.workers)
-    summed = delayed(add, pure=False)
+    summed = delayed(partial(_added, add), pure=False)
     while len(sums) > 1:
         sums = [summed(sums[i : i + _BRANCHES]) for i in range(0, len(sums), _BRANCHES)]
     total, found = computed((sums[0], kept))
@@ -163,7 +164,12 @@ def _step(
 ) -> Any:
     """The sum up to a block, from that before it, and what is kept of the block."""
     found, kept = task(*(one() if isinstance(one, Reading) else one for one in what), **how)
-    return found if before is None else add([before, found]), kept
+    return found if before is None else add([found, before]), kept
+
+
+def _added(add: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
+    """The sum of what others may hold too."""
+    return add([deepcopy(parts[0]), *parts[1:]])
 
 
 def nothing(_: list[Any]) -> None:
