@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -336,4 +336,8 @@ def _report(
         return FitReport.of(missed, truth, y, pca, readout, samples.parts)
     energies, sizes = taken(measured.energies, judged)[:, 0], taken(measured.sizes[:, None], judged)[:, 0]
     outside = place_of(y).xp.clip(energies - place_of(y).xp.sum(y**2, axis=1), min=0.0)
-    return FitReport.of_sizes(missed, outside, sizes, y, readout)
+    found = FitReport.of_sizes(missed, outside, sizes, y, readout)
+    if not samples.parts or not isinstance(samples.outputs, Source):
+        return found
+    truth = samples.outputs.rows([rows.order.samples[row] for row in judged])
+    return replace(found, parts=FitReport.of(missed, truth, y, pca, readout, samples.parts).parts)

@@ -40,7 +40,6 @@ def test_values_that_are_not_finite_are_counted_and_the_first_is_named():
 
 def test_what_lazy_fits_do_not_do_is_refused():
     refused("symmetry needs copies", symmetry=Symmetry.dihedral())
-    refused("one array on each side", {"a": lazily(A, 50)}, lazily(U, 50))
 
 
 def test_chunks_and_fields_that_do_not_fit_are_refused():

@@ -31,6 +31,7 @@ __all__ = ["Packed", "Packing", "only_arrays", "packed"]
 
 Values = np.ndarray[Any, np.dtype[Any]]
 _LEAST = 2  # samples
+_BAND = ("mean", "std", "lower", "upper")
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +118,11 @@ class Packing:
 
     def handed_band(self, band: Band, like: Opened) -> Any:
         """A band whose parts are such things; of labelled arrays one Dataset, or one for each output by name."""
-        whole = {name: self.handed(getattr(band, name), like) for name in ("mean", "std", "lower", "upper")}
+        return self.banded({name: self.handed(getattr(band, name), like) for name in _BAND})
+
+    @staticmethod
+    def banded(whole: dict[str, Any]) -> Any:
+        """The same of mean, deviation and bounds as they are handed out."""
         first = whole["mean"]
         if is_labelled(first):
             return _as_set(whole)

@@ -7,8 +7,7 @@ a block, and a sample that is refused is called by its number among all.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,12 +16,16 @@ import numpy as np
 
 from pcarann.backend.arrays import to_host
 from pcarann.containers.exchange import refuse_unaligned
+from pcarann.containers.packing import Packing
+from pcarann.containers.parts import Opened
 from pcarann.scale.engine import Budget, computed
-from pcarann.scale.fields import SHARE, checked_lazy, cut_along, matrix_of
-from pcarann.scale.kinds import has_lazy_parts, is_lazy, lazy_array
+from pcarann.scale.fields import SHARE, cut_along, matrix_of
+from pcarann.scale.kinds import has_lazy_parts, is_lazy
+from pcarann.scale.parts import Fold, as_lazy, lazy_parts
+from pcarann.uncertainty.bands import Band
 from pcarann.validation import check_pair_lengths, in_block, required
 
-__all__ = ["Asked", "Pairs", "opened_inputs", "paired"]
+__all__ = ["Asked", "Inputs", "Pairs", "paired"]
 
 
 @dataclass(frozen=True)
@@ -56,92 +59,92 @@ class Asked:
 
     def __call__(self, name: str, first: int, *block: Any, quiet: bool = True, **more: Any) -> Any:
         """What a method of this name answers to a block of samples, the `first` of which has this number among all."""
-        how = self._cut(slice(first, first + len(block[0])))
+        how = self._cut(slice(first, first + _count(block[0])))
         with in_block(first, quiet=quiet):
             return getattr(self.model, name)(*block, **how, **more)
 
 
-def opened_inputs(fitted: Any, X: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """Lazy inputs of a fitted model, (samples, *grid), checked as far as that needs no numbers.
-
-    And what turns predicted arrays into what the user holds.
-    """
-    packing = fitted.packing
-    if packing is None:
-        return _inputs(fitted, X), lambda fields: fields
-    _refuse_parts(packing, X)
-    like = packing.inputs.opened(X, "X")
-    return _inputs(fitted, like.first), lambda fields: packing.outputs.container(
-        {packing.outputs.names[0]: fields}, like
-    )
+def _count(block: Any) -> int:
+    """Samples of a block"""
+    return len(next(iter(block.values())) if isinstance(block, Mapping) else block)
 
 
-def _inputs(fitted: Any, X: Any) -> Any:
-    array = checked_lazy(_as_lazy(X, "X"), "X")
-    fitted.refuse_shape(tuple(int(n) for n in array.shape))
-    return array
+@dataclass(frozen=True)
+class Inputs:
+    """Lazy inputs of a fitted model."""
+
+    matrix: Any
+    """(samples, values)"""
+    fold: Fold
+    outputs: Fold
+    packing: Packing | None
+    like: Opened | None
+
+    @classmethod
+    def of(cls, fitted: Any, X: Any) -> Inputs:
+        """Those that a user holds, checked as far as that needs no numbers."""
+        packing, grid = fitted.packing, tuple(fitted.output_grid)
+        if packing is None:
+            array = _one(X, "X")
+            fitted.refuse_shape(tuple(int(n) for n in array.shape))
+            return cls(matrix_of(array), Fold((tuple(array.shape[1:]),)), Fold((grid,)), None, None)
+        like, fold = packing.inputs.opened(X, "X"), Fold.of((), packing.inputs)
+        matrix = fold.joined(lazy_parts(packing.inputs, like, "X"))
+        return cls(matrix, fold, Fold.of(grid, packing.outputs), packing, like)
+
+    def handed(self, fields: Any) -> Any:
+        """Lazy (samples, values) of outputs as what the user holds."""
+        arrays = self.outputs.unjoined(fields)
+        if self.packing is None or self.like is None:
+            return arrays[0]
+        side = self.packing.outputs
+        return side.container(dict(zip(side.names, arrays, strict=True)), self.like)
+
+    def handed_band(self, band: dict[str, Any]) -> Any:
+        """Lazy mean, deviation and bounds, (samples, values) each, as what the user holds."""
+        whole = {name: self.handed(part) for name, part in band.items()}
+        return Band(**whole) if self.packing is None else self.packing.banded(whole)
 
 
-def _outputs(fitted: Any, y: Any) -> Any:
-    """Lazy true outputs of a fitted model, as a Dask array; those in memory as such an array too."""
-    y, packing = required(y), fitted.packing
-    if packing is not None:
-        _refuse_parts(packing, y)
-        y = packing.outputs.opened(y, "y").first
-    grid = tuple(fitted.output_grid)
-    return checked_lazy(_as_lazy(y, "y"), "y", grid=grid, scalar=not grid)
+def _one(value: Any, name: str, **wanted: Any) -> Any:
+    if has_lazy_parts(value):
+        raise ValueError(f"{name} must be one array, as in fit, found {type(value).__name__}.")
+    return as_lazy(value, name, **wanted)
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Lazy inputs and outputs that belong together."""
+    """Lazy inputs and outputs that belong together, (samples, values) each."""
 
     inputs: Any
     outputs: Any
+    folds: tuple[Fold, Fold]
 
     @classmethod
     def of(cls, fitted: Any, X: Any, y: Any) -> Pairs:
         """Those of a fitted model, or a refusal."""
-        found = cls(opened_inputs(fitted, X)[0], _outputs(fitted, y))
+        inputs, packing, grid = Inputs.of(fitted, X), fitted.packing, tuple(fitted.output_grid)
+        if packing is None:
+            outputs = matrix_of(_one(required(y), "y", grid=grid, scalar=not grid))
+        else:
+            outputs = inputs.outputs.joined(lazy_parts(packing.outputs, packing.outputs.opened(required(y), "y"), "y"))
         refuse_unaligned(X, y, fitted)
-        check_pair_lengths(len(found), int(found.outputs.shape[0]))
-        return found
+        check_pair_lengths(int(inputs.matrix.shape[0]), int(outputs.shape[0]))
+        return cls(inputs.matrix, outputs, (inputs.fold, inputs.outputs))
 
     def __len__(self) -> int:
         return int(self.inputs.shape[0])
 
     @property
-    def grids(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Shapes of one sample of both"""
-        return tuple(self.inputs.shape[1:]), tuple(self.outputs.shape[1:])
-
-    @property
     def values(self) -> int:
         """Of one sample, both sides together"""
-        return sum(math.prod(grid) for grid in self.grids)
+        return sum(fold.values for fold in self.folds)
 
 
 def paired(pairs: Pairs) -> tuple[list[Any], list[tuple[Any, ...]]]:
     """Blocks of lazy inputs; and beside each the block of outputs and the number of its first sample."""
-    X, y = matrix_of(pairs.inputs), matrix_of(pairs.outputs)
+    X, y = pairs.inputs, pairs.outputs
     # Beside the larger of the two: the other, their members' fields, mean, spread and scores.
     both = cut_along(y if y.shape[1] >= X.shape[1] else X, 0, Budget.now(), "X", share=4 * SHARE)
     own = [(block, part.start) for block, part in zip(both.blocks(y), both.parts, strict=True)]
     return both.blocks(X), own
-
-
-def _as_lazy(value: Any, name: str) -> Any:
-    import dask.array as da
-
-    if has_lazy_parts(value):
-        raise ValueError(f"{name} must be one array, as in fit, found {type(value).__name__}.")
-    array = lazy_array(value)
-    return da.from_array(to_host(value)) if array is None else array
-
-
-def _refuse_parts(packing: Any, value: Any) -> None:
-    if packing.input_code is not None or packing.output_code is not None or has_lazy_parts(value):
-        raise ValueError(
-            "Lazy arrays are for models of one input and one output: this one has parts by name, stages on a mesh, or "
-            "points without values."
-        )

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pcarann.backend.arrays import to_host
+from pcarann.containers.exchange import checked_outputs
 from pcarann.scale.asking import Asked, Pairs, paired
 from pcarann.scale.engine import Budget, computed, nothing, over_blocks
 from pcarann.uncertainty.bands import scored
@@ -50,7 +51,9 @@ def lazy_scores(model: Any, fitted: Any, X: Any, y: Any) -> LazyScores:
     points, apart = math.prod(fitted.output_grid), int(asked.how.get("steps", 0))
     whole = 3 * 8 * len(pairs) * points <= Budget.now().memory
     blocks, own = paired(pairs)
-    constants = {"asked": asked, "grids": pairs.grids, "apart": None if whole else apart}
+    if not whole and fitted.packing is not None and len(fitted.packing.output_sizes) > 1:
+        raise ValueError("Scores of several outputs must fit into memory: calibrate on fewer samples, or allow more.")
+    constants = {"asked": asked, "folds": pairs.folds, "apart": None if whole else apart}
     counts, kept = over_blocks(_scored_block, blocks, own, constants, _added)
     floor, errors = kept[0][0], np.concatenate([one[2] for one in kept])
     scores = np.concatenate([one[1] for one in kept])
@@ -101,15 +104,16 @@ class Counts:
         return np.where(ranks > (ends[-1] if ends.size else 0), np.inf, found)
 
 
-def _scored_block(raw: Any, truth: Any, first: int, *, asked: Asked, grids: Any, apart: int | None) -> tuple[Any, Any]:
+def _scored_block(raw: Any, truth: Any, first: int, *, asked: Asked, folds: Any, apart: int | None) -> tuple[Any, Any]:
     """Counts of all scores and of those of each step; floor, largest scores, errors, marks. Where they fit, scores."""
-    fitted = asked.part(first, len(raw))
+    fitted, X = asked.part(first, len(raw)), folds[0].folded(raw)
     with in_block(first):
-        given, told = check_fields(raw, "X", fitted.place)[0], check_fields(truth, "y", fitted.place)[0]
-        checked, marks = fitted.outputs(told), fitted.marks(given, told)
-    found = asked("predict_parts", first, raw.reshape(-1, *grids[0]))
-    mean, members = _inside(fitted, found.mean), _inside(fitted, found.members)
-    beyond = None if found.beyond is None else _inside(fitted, found.beyond)
+        given = check_fields(_plain(fitted, X), "X", fitted.place)[0]
+        checked = checked_outputs(folds[1].folded(truth), fitted)
+        marks = fitted.marks(given, fitted.handed(checked))
+    found = asked("predict_parts", first, X)
+    mean, members = checked_outputs(found.mean, fitted), checked_outputs(found.members, fitted)
+    beyond = None if found.beyond is None else checked_outputs(found.beyond, fitted)
     judged = scored([(slice(0, len(raw)), mean, members, beyond)], checked, fitted.output_size)
     scores = to_host(judged.scores)
     if apart is None:
@@ -120,9 +124,9 @@ def _scored_block(raw: Any, truth: Any, first: int, *, asked: Asked, grids: Any,
     return counts, (judged.floor, largest, judged.errors, marks)
 
 
-def _inside(fitted: Any, fields: Any) -> Any:
-    """Fields that were handed out, (samples, values) in the units inside."""
-    return fitted.outputs(fitted.place.put(fields).reshape(len(fields), -1))
+def _plain(fitted: Any, X: Any) -> Any:
+    """Inputs as the one array that the model knows."""
+    return X if fitted.packing is None else fitted.packing.opened(X, fitted.place)[0]
 
 
 def _added(parts: list[list[Counts]]) -> list[Counts]:
@@ -136,15 +140,15 @@ def lazy_latents(model: Any, X: Any, y: Any) -> tuple[Any, Any]:
         raise ValueError("A model on another grid cannot adapt: adapt the one that it came from, and call `on` again.")
     pairs = Pairs.of(fitted, X, y)
     blocks, own = paired(pairs)
-    _, kept = over_blocks(_latent_block, blocks, own, {"fitted": fitted, "grid": pairs.grids[0]}, nothing)
+    _, kept = over_blocks(_latent_block, blocks, own, {"fitted": fitted, "folds": pairs.folds}, nothing)
     x, latents = (fitted.place.xp.concat([fitted.place.put(one) for one in part]) for part in zip(*kept, strict=True))
     return x, latents
 
 
-def _latent_block(raw: Any, truth: Any, first: int, *, fitted: Any, grid: tuple[int, ...]) -> tuple[None, Any]:
+def _latent_block(raw: Any, truth: Any, first: int, *, fitted: Any, folds: Any) -> tuple[None, Any]:
     with in_block(first):
-        inputs = fitted.checked(raw.reshape(-1, *grid))
-        outputs = fitted.outputs(check_fields(truth, "y", fitted.place)[0])
+        inputs = fitted.checked(_plain(fitted, folds[0].folded(raw)))
+        outputs = checked_outputs(folds[1].folded(truth), fitted)
     return None, tuple(to_host(part) for part in fitted.latent_pairs(inputs, outputs))
 
 
@@ -157,6 +161,7 @@ def streamed(model: Any, fitted: Any, method: str, X: Any, y: Any, **options: An
     many = min(_STREAM_ROWS, max(1, Budget.now().memory // (_COPIES * 8 * pairs.values)))
     for start in range(0, len(pairs), many):
         rows = slice(start, start + many)
-        block = (np.asarray(computed(one[rows])) for one in (pairs.inputs, pairs.outputs))
+        raw = (np.asarray(computed(one[rows])) for one in (pairs.inputs, pairs.outputs))
+        block = (fold.folded(one) for fold, one in zip(pairs.folds, raw, strict=True))
         moved(method, start, *block, quiet=False, **options)
     return moved.model

@@ -14,7 +14,7 @@ import numpy as np
 from pcarann.scale.engine import Budget, Reading, computed
 from pcarann.validation import warn_user
 
-__all__ = ["SHARE", "Cut", "checked_lazy", "cut_along", "matrix_of", "rows_of"]
+__all__ = ["SHARE", "Cut", "checked_lazy", "cut_along", "matrix_of", "refuse_unknown", "rows_of"]
 
 _BLOCK, _LEAST = 1 << 26, 1 << 20  # bytes of a block, where memory allows it: at most, and at least
 _TURNS = 3  # blocks for each task that can work at a time, where data are few
@@ -87,8 +87,7 @@ def checked_lazy(
     """Return the Dask array, or refuse it in one sentence."""
     from dask.array.utils import meta_from_array
 
-    if any(math.isnan(n) for axis in array.chunks for n in axis):
-        raise ValueError(f"{name} has chunks of unknown size: call {name}.compute_chunk_sizes() first.")
+    refuse_unknown(array, name)
     for axis, sizes in enumerate(array.chunks):
         if 0 in sizes and array.shape[axis]:
             raise ValueError(
@@ -111,6 +110,12 @@ def checked_lazy(
     if grid is not None and shape[1:] != grid:
         raise ValueError(f"{name} has fields of shape {shape[1:]}, but the model is expecting {grid}.")
     return array
+
+
+def refuse_unknown(array: Any, name: str) -> None:
+    """Refuse a Dask array whose length nobody knows."""
+    if any(math.isnan(n) for axis in array.chunks for n in axis):
+        raise ValueError(f"{name} has chunks of unknown size: call {name}.compute_chunk_sizes() first.")
 
 
 def matrix_of(array: Any) -> Any:

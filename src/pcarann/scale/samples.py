@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from pcarann.backend.arrays import Array, Place, place_of, to_host
-from pcarann.containers.labels import is_labelled_set
 from pcarann.containers.packing import Packing
-from pcarann.containers.parts import Side, refuse_other_samples
-from pcarann.containers.quadrature import quadrature_of
 from pcarann.features.column_units import hint_at_strangers, looks_like_table
 from pcarann.fitting import Samples, order_of
 from pcarann.latent.smoothing import Smoothing
@@ -25,12 +21,13 @@ from pcarann.latent.units import Units
 from pcarann.scale.engine import computed
 from pcarann.scale.kinds import lazy_array
 from pcarann.scale.members import on_workers
+from pcarann.scale.parts import lazily_packed
 from pcarann.scale.report import ScaleReport
 from pcarann.scale.source import Lazy, spread_rows
 from pcarann.settings import Settings
 from pcarann.validation import check_fields, check_pair_lengths, check_weights, required
 
-__all__ = ["lazy_samples", "opened_pair", "scale_report"]
+__all__ = ["lazy_samples", "scale_report"]
 
 _MOST_COLUMNS = 256  # of a table that is read into memory, as novelty looks at so many one by one
 _FEW_VALUES = 16  # of outputs that are
@@ -41,21 +38,20 @@ def lazy_samples(
 ) -> tuple[Settings, Samples, Packing | None]:
     """Settings and samples of a fit to lazy inputs, lazy outputs or both, and what to remember of their labels."""
     begun = time.perf_counter()
-    _refuse_unable(X, settings)
-    _refuse_unable(y, settings)
-    X, y, packing, quadrature = opened_pair(X, required(y))
+    if settings.symmetry is not None:
+        raise ValueError("A symmetry needs copies of the samples in memory: lazy arrays are fitted without one.")
     place = place_of(None, device).computing
-    sides = [_side(value, name, place) for value, name in ((X, "X"), (y, "y"))]
+    pair = lazily_packed(X, required(y), mesh=settings.fields.mesh, place=place, seed=settings.seed)
+    settings = settings.with_packed(pair)
+    sides = [_side(value, name, place) for value, name in ((pair.X, "X"), (pair.y, "y"))]
     grids = (sides[0][1], sides[1][1])
     count = int(sides[0][0].shape[0])
     check_pair_lengths(count, int(sides[1][0].shape[0]))
     if count % together:
         raise ValueError(f"together={together} must divide the number of samples, found {count}.")
-    given = settings.fields.quadrature
-    weights = [given[i] if given[i] is not None else quadrature[i] for i in (0, 1)]
-    settings = settings.weighted((weights[0], weights[1]))
+    weights = settings.fields.quadrature
     inputs, smoothing = _smoothed(sides[0][0], grids[0], settings.fields.smoothing)
-    if isinstance(inputs, Lazy) and len(grids[0]) == 1:
+    if isinstance(inputs, Lazy) and len(grids[0]) == 1 and pair.packing is None:
         hint_at_strangers(inputs.rows(spread_rows(inputs, 2000)))
     order = order_of(settings, count, together)
     found, units = [], []
@@ -67,8 +63,8 @@ def lazy_samples(
         found.append(fields)
         units.append(_unit(fields))
     divided = [one if isinstance(one, Lazy) or u == 1.0 else one / u for one, u in zip(found, units, strict=True)]
-    samples = Samples(divided[0], divided[1], grids, Units(*units), smoothing, together=together, elsewhere=on_workers)
-    return settings, replace(samples, looked=time.perf_counter() - begun), packing
+    parts = (pair.names, together, pair.numbers, pair.parts, on_workers, time.perf_counter() - begun)
+    return settings, Samples(divided[0], divided[1], grids, Units(*units), smoothing, *parts), pair.packing
 
 
 def scale_report(samples: Samples) -> ScaleReport:
@@ -78,27 +74,6 @@ def scale_report(samples: Samples) -> ScaleReport:
     return ScaleReport(
         tuple(side.report for side in lazy), budget.memory if budget else 0, budget.tasks if budget else 0
     )
-
-
-def opened_pair(X: Any, y: Any) -> tuple[Any, Any, Packing | None, tuple[Any, Any]]:
-    """The arrays of inputs and outputs; what to remember of their labels, and weights of uneven coordinates."""
-    if not hasattr(X, "dims") and not hasattr(y, "dims"):
-        return X, y, None, (None, None)
-    inputs, given = Side.of(X, "X")
-    outputs, truth = Side.of(y, "y", given.samples if given.labelled else None)
-    outputs.refuse_clashes(given.samples)
-    refuse_other_samples(given.sample_coords.get(given.samples), truth.sample_coords.get(truth.samples), "y")
-    weights = (quadrature_of(inputs.parts[0], None), quadrature_of(outputs.parts[0], None))
-    return given.first, truth.first, Packing(inputs, outputs), weights
-
-
-def _refuse_unable(value: Any, settings: Settings) -> None:
-    if is_labelled_set(value) or isinstance(value, dict):
-        raise ValueError("Lazy data are one array on each side: parts by name must be in memory.")
-    if settings.symmetry is not None:
-        raise ValueError("A symmetry needs copies of the samples in memory: lazy arrays are fitted without one.")
-    if settings.fields.mesh is not None:
-        raise ValueError("Lazy arrays are fitted without a mesh: give its weights as fields.quadrature.")
 
 
 def _side(value: Any, name: str, place: Place) -> tuple[Array | Lazy, tuple[int, ...]]:

@@ -15,9 +15,9 @@ from pcarann.backend.arrays import place_of
 from pcarann.backend.random import spread
 from pcarann.containers.parts import Side
 from pcarann.scale.engine import Budget, over_blocks
-from pcarann.scale.fields import checked_lazy, cut_along, matrix_of, rows_of
-from pcarann.scale.kinds import has_lazy_parts, is_lazy, lazy_array
-from pcarann.scale.samples import opened_pair
+from pcarann.scale.fields import cut_along, matrix_of, rows_of
+from pcarann.scale.kinds import has_lazy_parts, is_lazy
+from pcarann.scale.parts import as_lazy, lazily_packed
 from pcarann.spatial.fitted import range_of
 from pcarann.spatial.layout import Layout
 from pcarann.validation import check_fields, check_pair_lengths, in_block, required
@@ -39,8 +39,8 @@ def stage_samples(X: Any, y: Any, most: int | None, seed: int, together: int) ->
         return X, y, together, None
     if has_lazy_parts(X) or has_lazy_parts(y):
         raise ValueError("Lazy data are one array on each side: parts by name must be in memory.")
-    X, y, packing, _ = opened_pair(X, required(y))
-    inputs, outputs = (_opened(value, name) for value, name in ((X, "X"), (y, "y")))
+    X, y, packing, _ = lazily_packed(X, required(y), mesh=None, place=place_of(None), seed=seed)
+    inputs, outputs = as_lazy(X, "X"), as_lazy(y, "y")
     count = int(inputs.shape[0])
     check_pair_lengths(count, int(outputs.shape[0]))
     if count % together:
@@ -58,13 +58,6 @@ def _labelled(array: Any, side: Side) -> Any:
     """Samples that were read, with the labels of those that they were drawn from."""
     label = side.parts[0].label
     return array if label is None else label.applied(array, side.samples, {})
-
-
-def _opened(value: Any, name: str) -> Any:
-    import dask.array as da
-
-    array = lazy_array(value)
-    return checked_lazy(da.from_array(np.asarray(value)) if array is None else array, name)
 
 
 def _refuse_too_many(rows: int, arrays: list[Any]) -> None:
