@@ -69,7 +69,7 @@ def test_a_calibration_survives(cluster, tmp_path, model):
 def test_a_store_of_predictions_is_whole(cluster, tmp_path, model):
     zarr = pytest.importorskip("zarr")
     with limited("2MB"), killed_in(cluster, ["_written"], tmp_path / "killed"):
-        found = write_predictions(model, lazily(A, 20), tmp_path / "out.zarr", "this", how={"std": True})
+        found = write_predictions(model, lazily(A, 20), tmp_path / "out.zarr", {}, how={"std": True})
     store = zarr.open_group(tmp_path / "out.zarr", mode="r")
     assert store["done"][:].all()
     assert found["blocks"] == store["done"].shape[0] > 2

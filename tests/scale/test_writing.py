@@ -7,7 +7,7 @@ from lazy_data import OPTIONS, apart, fields, lazily
 
 from pcarann import PCARaNN, load
 from pcarann.cli import main
-from pcarann.scale import limited
+from pcarann.scale import limited, writing
 from pcarann.scale.writing import write_predictions
 
 zarr = pytest.importorskip("zarr")
@@ -17,22 +17,56 @@ A, U = fields(300)
 def test_predictions_are_written_by_blocks_and_gone_on_with(tmp_path):
     model, path = PCARaNN(**OPTIONS).fit(A[:150], U[:150]), tmp_path / "out.zarr"
     with limited("4MB"):
-        found = write_predictions(model, lazily(A, 20), path, "this", how={"std": True})
+        found = write_predictions(model, lazily(A, 20), path, {"model": "this"}, how={"std": True})
         assert found["blocks"] > 2
         assert found["resumed"] == 0
         store = zarr.open_group(path, mode="r+")
         store["done"][1] = 0
         store["mean"][:] = 0.0
     with limited("9MB"):  # blocks would be others now, but those of the store are gone on with
-        again = write_predictions(model, lazily(A, 20), path, "this", how={"std": True})
+        again = write_predictions(model, lazily(A, 20), path, {"model": "this"}, how={"std": True})
     assert again == {"blocks": found["blocks"], "resumed": found["blocks"] - 1}
     length = store["mean"].chunks[0]
     mean = store["mean"][:]
     assert apart(mean[length : 2 * length], model.predict(A[length : 2 * length])) < 1e-10
     assert not mean[:length].any()
     assert apart(store["std"][:], model.predict(A, return_std=True)[1]) < 1e-9
-    with pytest.raises(ValueError, match="something else"):
-        write_predictions(model, lazily(A, 20), path, "other", how={"std": True})
+    for other, said in (({"model": "other"}, "with other model"), ({"files": "x", "model": "this"}, "changed since")):
+        with pytest.raises(ValueError, match=rf"out.zarr holds predictions .*{said}: remove it, or give another path"):
+            write_predictions(model, lazily(A, 20), path, other, how={"std": True})
+
+
+@pytest.mark.parametrize("ending", [".zarr", ".npy"])
+def test_a_store_is_not_gone_on_with_after_the_data_have_changed(tmp_path, ending):
+    data, model, out = tmp_path / f"data{ending}", tmp_path / "model.pcarann", tmp_path / "out.zarr"
+    PCARaNN(**OPTIONS).fit(A[:150], U[:150]).save(model)
+    if ending == ".npy":
+        np.save(data, A)
+    else:
+        group = zarr.open_group(data, mode="w")
+        group.create_array("inputs", shape=A.shape, chunks=(30, 18, 20), dtype="float64")[:] = A
+    command = ["predict", str(model), str(data), "-o", str(out), "--memory", "40MB"]
+    assert CliRunner().invoke(main, command).exit_code == 0
+    if ending == ".zarr":  # what is not read may change
+        group.create_array("outputs", shape=U.shape, chunks=(30, 9, 20), dtype="float64")[:] = U
+    assert CliRunner().invoke(main, command).exit_code == 0
+    if ending == ".npy":
+        np.save(data, -A)
+    else:
+        group["inputs"][70] = 0.0
+    found = CliRunner().invoke(main, command)
+    assert found.exit_code == 1
+    assert f"{out} holds predictions of data that have changed since: remove it, or" in " ".join(found.output.split())
+
+
+def test_data_that_change_while_they_are_read_are_said(tmp_path, monkeypatch):
+    data, model, out = tmp_path / "data.npy", tmp_path / "model.pcarann", tmp_path / "out.zarr"
+    PCARaNN(**OPTIONS).fit(A[:150], U[:150]).save(model)
+    np.save(data, A)
+    monkeypatch.setattr(writing, "over_blocks", lambda *_: np.save(data, -A))
+    found = CliRunner().invoke(main, ["predict", str(model), str(data), "-o", str(out)])
+    assert found.exit_code == 1
+    assert f"{data} has changed while it was read: remove {out}" in " ".join(found.output.split())
 
 
 def test_the_command_line_fits_and_predicts_by_blocks(tmp_path):

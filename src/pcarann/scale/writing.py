@@ -23,12 +23,17 @@ _DONE = "done"
 
 
 def write_predictions(
-    model: Any, X: Any, path: str | os.PathLike[str], made_of: str, *, how: Mapping[str, Any] | None = None
+    model: Any,
+    X: Any,
+    path: str | os.PathLike[str],
+    made_of: Mapping[str, str],
+    *,
+    how: Mapping[str, Any] | None = None,
 ) -> dict[str, int]:
     """Predict lazy inputs into a zarr store; return how many blocks there are, and how many were there already.
 
-    `made_of` names model and data: a store that was made of others is refused. `how` may hold `std`, or `alpha` and
-    `method` of intervals, and the `steps` of a roll-out.
+    `made_of` says by words what the store depends on, `files` being those of the data: a store of something else is
+    refused. `how` may hold `std`, or `alpha` and `method` of intervals, and the `steps` of a roll-out.
     """
     how = dict(how or {})
     fitted = model.asked(**{name: how.pop(name) for name in ("steps",) if name in how})
@@ -49,11 +54,13 @@ def write_predictions(
     return {"blocks": len(starts), "resumed": len(starts) - len(left)}
 
 
-def _opened(path: str, made_of: str, names: tuple[str, ...], shape: tuple[int, ...], length: int) -> tuple[Any, int]:
+def _opened(
+    path: str, made_of: Mapping[str, str], names: tuple[str, ...], shape: tuple[int, ...], length: int
+) -> tuple[Any, int]:
     """The store and the length of its blocks; made anew, aside, where there is none."""
     import zarr
 
-    wanted: dict[str, Any] = {"made_of": made_of, "arrays": list(names), "shape": list(shape)}
+    wanted: dict[str, Any] = {**made_of, "arrays": list(names), "shape": list(shape)}
     if os.path.exists(path):
         try:
             store = zarr.open_group(path, mode="r+")
@@ -61,8 +68,11 @@ def _opened(path: str, made_of: str, names: tuple[str, ...], shape: tuple[int, .
             known = int(found.pop("block", 0))
         except (FileNotFoundError, ValueError) as error:
             raise ValueError(f"{path} is no zarr store of predictions: give another path.") from error
-        if found != wanted or known < 1:
-            raise ValueError(f"{path} holds something else than predictions of this model for these data.")
+        if known < 1:
+            raise ValueError(f"{path} is no zarr store of predictions: give another path.")
+        if others := [name for name in wanted if found.get(name) != wanted[name]]:
+            what = "of data that have changed since" if others == ["files"] else f"with other {', '.join(others)}"
+            raise ValueError(f"{path} holds predictions {what}: remove it, or give another path.")
         return store, known
     aside = f"{path}.part"
     store = zarr.open_group(aside, mode="w")
