@@ -1,5 +1,6 @@
 import json
 
+import dask.array as da
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -8,6 +9,7 @@ from lazy_data import OPTIONS, apart, fields, lazily
 from pcarann import PCARaNN, load
 from pcarann.cli import main
 from pcarann.scale import limited, writing
+from pcarann.scale.engine import Reading, over_blocks
 from pcarann.scale.writing import write_predictions
 
 zarr = pytest.importorskip("zarr")
@@ -34,6 +36,21 @@ def test_predictions_are_written_by_blocks_and_gone_on_with(tmp_path):
     for other, said in (({"model": "other"}, "with other model"), ({"files": "x", "model": "this"}, "changed since")):
         with pytest.raises(ValueError, match=rf"out.zarr holds predictions .*{said}: remove it, or give another path"):
             write_predictions(model, lazily(A, 20), path, other, how={"std": True})
+
+
+@pytest.mark.parametrize(("chunks", "apart"), [(20, True), ((14, *[13] * 22), False)])
+def test_blocks_are_read_by_the_tasks_that_predict_them_unless_they_share_chunks(tmp_path, monkeypatch, chunks, apart):
+    model, seen, path = PCARaNN(**OPTIONS).fit(A[:150], U[:150]), [], tmp_path / "a.zarr"
+    lazily(A, 10).to_zarr(str(path))
+    array = da.from_zarr(str(path)).rechunk({0: chunks})
+    monkeypatch.setattr(
+        writing, "over_blocks", lambda task, blocks, *more: seen.extend(blocks) or over_blocks(task, blocks, *more)
+    )
+    with limited("4MB"):
+        write_predictions(model, array, tmp_path / "out.zarr", {})
+    assert len(seen) > 2
+    assert {isinstance(block, Reading) for block in seen} == {apart}
+    assert np.allclose(zarr.open_group(tmp_path / "out.zarr", mode="r")["mean"][:], model.predict(A), rtol=1e-10)
 
 
 @pytest.mark.parametrize("ending", [".zarr", ".npy"])

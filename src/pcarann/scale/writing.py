@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from pcarann.backend.arrays import cuts
 from pcarann.scale.asking import Asked, opened_inputs
 from pcarann.scale.engine import Budget, nothing, over_blocks
-from pcarann.scale.fields import SHARE, cut_along, matrix_of
+from pcarann.scale.fields import SHARE, cut_along, cut_at, matrix_of
 from pcarann.scale.predictions import fields_of
 
 __all__ = ["write_predictions"]
@@ -44,14 +45,13 @@ def write_predictions(
     names = ("mean", "std", "lower", "upper") if "alpha" in how else ("mean", "std") if how.get("std") else ("mean",)
     length = max(part.stop - part.start for part in cut.parts)
     store, length = _opened(path, made_of, names, (int(array.shape[0]), *grid), length)
-    starts = list(range(0, int(array.shape[0]), length))
-    done = np.asarray(store[_DONE][:], dtype=bool)
-    left = [i for i in range(len(starts)) if not done[i]]
-    blocks = [_block(matrix[starts[i] : starts[i] + length, :]) for i in left]
+    parts = list(cuts(int(array.shape[0]), length))
+    left = np.flatnonzero(np.asarray(store[_DONE][:]) == 0).tolist()
     constants = {"asked": asked, "grid": array.shape[1:], "path": path, "how": how, "length": length}
     if left:
+        blocks = cut_at(matrix, 0, [parts[i] for i in left]).blocks(matrix)
         over_blocks(_written, blocks, [(i,) for i in left], constants, nothing)
-    return {"blocks": len(starts), "resumed": len(starts) - len(left)}
+    return {"blocks": len(parts), "resumed": len(parts) - len(left)}
 
 
 def _opened(
@@ -83,11 +83,6 @@ def _opened(
     store.attrs["pcarann"] = wanted | {"block": length}
     os.rename(aside, path)
     return zarr.open_group(path, mode="r+"), length
-
-
-def _block(part: Any) -> Any:
-    whole = part.rechunk(part.shape, method="tasks") if max(part.numblocks) > 1 else part
-    return whole.to_delayed().item()
 
 
 def _written(
