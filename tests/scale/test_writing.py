@@ -8,6 +8,7 @@ from lazy_data import OPTIONS, apart, fields, lazily
 
 from pcarann import PCARaNN, load
 from pcarann.cli import main
+from pcarann.problems import read
 from pcarann.scale import limited, writing
 from pcarann.scale.engine import Reading, over_blocks
 from pcarann.scale.writing import write_predictions
@@ -38,8 +39,24 @@ def test_predictions_are_written_by_blocks_and_gone_on_with(tmp_path):
             write_predictions(model, lazily(A, 20), path, other, how={"std": True})
 
 
-@pytest.mark.parametrize(("chunks", "apart"), [(20, True), ((14, *[13] * 22), False)])
-def test_blocks_are_read_by_the_tasks_that_predict_them_unless_they_share_chunks(tmp_path, monkeypatch, chunks, apart):
+@pytest.mark.parametrize("labelled", [False, True])
+def test_a_store_is_opened_by_xarray_and_read_again(tmp_path, labelled):
+    xarray, path = pytest.importorskip("xarray"), tmp_path / "out.zarr"
+    x, y = A, U
+    if labelled:
+        x, y = (xarray.DataArray(one, dims=("run", "i", name)) for one, name in ((A, "j"), (U, "p")))
+    model = PCARaNN(**OPTIONS).fit(x[:150], y[:150])
+    write_predictions(model, x.chunk({"run": 70}) if labelled else lazily(A, 70), path, {})
+    known = np.asarray(model.predict(x))
+    with xarray.open_zarr(path, consolidated=False) as found:
+        assert found["mean"].dims == (("run", "i", "p") if labelled else ("sample", "axis_1", "axis_2"))
+        assert apart(found["mean"].values, known) < 1e-10
+        assert found["done"].values.all()
+    assert apart(read(path, "mean", None)[0], known) < 1e-10
+
+
+@pytest.mark.parametrize(("chunks", "alone"), [(20, True), ((14, *[13] * 22), False)])
+def test_blocks_are_read_by_the_tasks_that_predict_them_unless_they_share_chunks(tmp_path, monkeypatch, chunks, alone):
     model, seen, path = PCARaNN(**OPTIONS).fit(A[:150], U[:150]), [], tmp_path / "a.zarr"
     lazily(A, 10).to_zarr(str(path))
     array = da.from_zarr(str(path)).rechunk({0: chunks})
@@ -49,7 +66,7 @@ def test_blocks_are_read_by_the_tasks_that_predict_them_unless_they_share_chunks
     with limited("4MB"):
         write_predictions(model, array, tmp_path / "out.zarr", {})
     assert len(seen) > 2
-    assert {isinstance(block, Reading) for block in seen} == {apart}
+    assert {isinstance(block, Reading) for block in seen} == {alone}
     assert np.allclose(zarr.open_group(tmp_path / "out.zarr", mode="r")["mean"][:], model.predict(A), rtol=1e-10)
 
 

@@ -44,7 +44,8 @@ def write_predictions(
     path = os.path.abspath(path)  # workers may stand in another folder
     names = ("mean", "std", "lower", "upper") if "alpha" in how else ("mean", "std") if how.get("std") else ("mean",)
     length = max(part.stop - part.start for part in cut.parts)
-    store, length = _opened(path, made_of, names, (int(array.shape[0]), *grid), length)
+    axes = dict(zip(_axes(fitted), (int(array.shape[0]), *grid), strict=True))
+    store, length = _opened(path, made_of, names, axes, length)
     parts = list(cuts(int(array.shape[0]), length))
     left = np.flatnonzero(np.asarray(store[_DONE][:]) == 0).tolist()
     constants = {"asked": asked, "grid": array.shape[1:], "path": path, "how": how, "length": length}
@@ -54,12 +55,22 @@ def write_predictions(
     return {"blocks": len(parts), "resumed": len(parts) - len(left)}
 
 
+def _axes(fitted: Any) -> tuple[str, ...]:
+    """Names of the axes of predictions, as xarray wants them: those of labelled fields, or their numbers."""
+    grid = tuple(f"axis_{number}" for number in range(1, 1 + len(fitted.output_grid)))
+    if fitted.packing is None:
+        return "sample", *grid
+    label = fitted.packing.outputs.parts[0].label
+    return fitted.packing.inputs.samples, *(grid if label is None else label.dims)
+
+
 def _opened(
-    path: str, made_of: Mapping[str, str], names: tuple[str, ...], shape: tuple[int, ...], length: int
+    path: str, made_of: Mapping[str, str], names: tuple[str, ...], axes: Mapping[str, int], length: int
 ) -> tuple[Any, int]:
     """The store and the length of its blocks; made anew, aside, where there is none."""
     import zarr
 
+    shape = tuple(axes.values())
     wanted: dict[str, Any] = {**made_of, "arrays": list(names), "shape": list(shape)}
     if os.path.exists(path):
         try:
@@ -75,11 +86,12 @@ def _opened(
             raise ValueError(f"{path} holds predictions {what}: remove it, or give another path.")
         return store, known
     aside = f"{path}.part"
-    store = zarr.open_group(aside, mode="w")
+    store = zarr.open_group(aside, mode="w", zarr_format=3)
+    chunks, blocks = (min(length, shape[0]), *shape[1:]), (-(-shape[0] // length),)
     for name in names:
-        chunks = (min(length, shape[0]), *shape[1:])
-        store.create_array(name, shape=shape, chunks=chunks, dtype="float64", fill_value=np.nan)
-    store.create_array(_DONE, shape=(-(-shape[0] // length),), chunks=(1,), dtype="uint8", fill_value=0)
+        how: dict[str, Any] = {"dtype": "float64", "fill_value": np.nan, "dimension_names": tuple(axes)}
+        store.create_array(name, shape=shape, chunks=chunks, **how)
+    store.create_array(_DONE, shape=blocks, chunks=(1,), dtype="uint8", fill_value=0, dimension_names=("block",))
     store.attrs["pcarann"] = wanted | {"block": length}
     os.rename(aside, path)
     return zarr.open_group(path, mode="r+"), length
