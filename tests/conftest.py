@@ -74,11 +74,17 @@ def browser():
 
 @pytest.fixture(scope="session")
 def cluster():
-    """Two worker processes of Dask, which are started again when they die; they take seconds to start."""
+    """Two worker processes of Dask, which are started again when they die, from one that has imported all they need."""
     distributed = pytest.importorskip("distributed")
+    from dask import config
+    from distributed.utils import get_mp_context
+
     options = dict(n_workers=2, threads_per_worker=1, memory_limit="600MB", dashboard_address=":0")
-    with distributed.LocalCluster(**options, silence_logs=50) as found:
-        yield found
+    needed = ["distributed", "dask.array", "pcarann.operator", "pcarann.scale.samples"]
+    with config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        get_mp_context().set_forkserver_preload(needed)
+        with distributed.LocalCluster(**options, silence_logs=50) as found:
+            yield found
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,11 @@
-import os
-import signal
 import threading
 import time
 
 import dask
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster, WorkerPlugin
-from lazy_data import OPTIONS, apart, fields, lazily
+from distributed import Client, LocalCluster
+from lazy_data import OPTIONS, fields, lazily
 
 from pcarann import PCARaNN
 from pcarann.scale import limited
@@ -44,36 +42,6 @@ def test_blocks_that_are_done_are_shown():
         over_blocks(_squared, blocks, [(10,)] * 3, {"shift": 1}, sum, shown="reading X")
         over_blocks(_squared, blocks, [(10,)] * 3, {"shift": 1}, sum)
     assert seen == [("reading X", i, 3) for i in range(4)]
-
-
-class Deadly(WorkerPlugin):
-    """Kill −9 the worker that is the first to begin a task of one of these names, once for each."""
-
-    def __init__(self, tasks, folder):
-        self.name, self.tasks, self.folder = "deadly", tasks, folder
-
-    def setup(self, worker):
-        """Nothing to be done."""
-
-    def transition(self, key, start, finish, **_):
-        """Die where it is time to."""
-        task = str(key).split("-")[0]
-        if finish == "executing" and task in self.tasks and task not in os.listdir(self.folder):
-            open(os.path.join(self.folder, task), "x").close()
-            os.kill(os.getpid(), signal.SIGKILL)
-
-
-def test_workers_that_are_killed_in_each_stage_cost_nothing_but_their_tasks(cluster, tmp_path):
-    a, u = (one[:, :6, :5] for one in fields(5000))
-    options = dict(n_components=(8, 8), widths=(40, 30), n_members=2, ridge=1e-9, scales="energy")
-    known = PCARaNN(**options).fit(a, u)
-    stages = ["tall_look", "tall_stage", "member_normal"]
-    with Client(cluster) as client:
-        client.register_plugin(Deadly(stages, str(tmp_path)))
-        model = PCARaNN(**options).fit(lazily(a, 1000), lazily(u, 1000))
-        client.unregister_worker_plugin("deadly")
-    assert sorted(os.listdir(tmp_path)) == sorted(stages)
-    assert apart(model.predict(a[:200]), known.predict(a[:200])) < 1e-8
 
 
 def test_a_lost_scheduler_is_said_in_one_sentence_and_the_model_stays():

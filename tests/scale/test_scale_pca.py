@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from lazy_data import lazily
 
+from pcarann import PCARaNN
 from pcarann.backend.arrays import place_of
 from pcarann.latent.pca import fit_pca
 from pcarann.latent.source import PcaOptions
@@ -75,3 +76,18 @@ def test_modes_by_iteration_where_no_gram_matrix_fits(shape, monkeypatch):
     assert np.allclose(latents, pca.encode(fields), atol=1e-9)
     with pytest.raises(ValueError, match="share of the energy"):
         found(fields, 0.9)
+
+
+@pytest.mark.parametrize(("decay", "warned"), [(0.3, True), (2.0, False)])
+def test_modes_that_have_not_settled_are_said_with_what_helps(decay, warned, monkeypatch, recwarn):
+    monkeypatch.setattr(reading, "MOST_SHORT", 10)
+    sizes = 1.0 / np.arange(1, 61) ** decay
+    fields = (np.random.default_rng(5).normal(size=(200, 60)) * sizes).reshape(200, 3, 20)
+    model = PCARaNN(n_components=(8, 1), widths=(10, 10), n_members=1, ridge=1e-3, scales="energy")
+    model.fit(lazily(fields, 50), fields[:, 0, 0])
+    said = [str(one.message) for one in recwarn if "settled" in str(one.message)]
+    assert len(said) == warned
+    assert (model.scale_report_.sides[0].accuracy > 0.01) == warned
+    if warned:
+        assert "last modes of X have not settled" in said[0]
+        assert "Lower n_components, or allow each task 0.00012 GB: then modes are exact." in said[0]

@@ -1,5 +1,6 @@
 import json
 
+import dask.array as da
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -7,7 +8,9 @@ from lazy_data import OPTIONS, apart, fields, lazily
 
 from pcarann import PCARaNN, load
 from pcarann.cli import main
-from pcarann.scale import limited
+from pcarann.problems import read
+from pcarann.scale import limited, writing
+from pcarann.scale.engine import Reading, over_blocks
 from pcarann.scale.writing import write_predictions
 
 zarr = pytest.importorskip("zarr")
@@ -17,22 +20,87 @@ A, U = fields(300)
 def test_predictions_are_written_by_blocks_and_gone_on_with(tmp_path):
     model, path = PCARaNN(**OPTIONS).fit(A[:150], U[:150]), tmp_path / "out.zarr"
     with limited("4MB"):
-        found = write_predictions(model, lazily(A, 20), path, "this", how={"std": True})
+        found = write_predictions(model, lazily(A, 20), path, {"model": "this"}, how={"std": True})
         assert found["blocks"] > 2
         assert found["resumed"] == 0
         store = zarr.open_group(path, mode="r+")
         store["done"][1] = 0
         store["mean"][:] = 0.0
     with limited("9MB"):  # blocks would be others now, but those of the store are gone on with
-        again = write_predictions(model, lazily(A, 20), path, "this", how={"std": True})
+        again = write_predictions(model, lazily(A, 20), path, {"model": "this"}, how={"std": True})
     assert again == {"blocks": found["blocks"], "resumed": found["blocks"] - 1}
     length = store["mean"].chunks[0]
     mean = store["mean"][:]
     assert apart(mean[length : 2 * length], model.predict(A[length : 2 * length])) < 1e-10
     assert not mean[:length].any()
     assert apart(store["std"][:], model.predict(A, return_std=True)[1]) < 1e-9
-    with pytest.raises(ValueError, match="something else"):
-        write_predictions(model, lazily(A, 20), path, "other", how={"std": True})
+    for other, said in (({"model": "other"}, "with other model"), ({"files": "x", "model": "this"}, "changed since")):
+        with pytest.raises(ValueError, match=rf"out.zarr holds predictions .*{said}: remove it, or give another path"):
+            write_predictions(model, lazily(A, 20), path, other, how={"std": True})
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_a_store_is_opened_by_xarray_and_read_again(tmp_path, labelled):
+    xarray, path = pytest.importorskip("xarray"), tmp_path / "out.zarr"
+    x, y = A, U
+    if labelled:
+        x, y = (xarray.DataArray(one, dims=("run", "i", name)) for one, name in ((A, "j"), (U, "p")))
+    model = PCARaNN(**OPTIONS).fit(x[:150], y[:150])
+    write_predictions(model, x.chunk({"run": 70}) if labelled else lazily(A, 70), path, {})
+    known = np.asarray(model.predict(x))
+    with xarray.open_zarr(path, consolidated=False) as found:
+        assert found["mean"].dims == (("run", "i", "p") if labelled else ("sample", "axis_1", "axis_2"))
+        assert apart(found["mean"].values, known) < 1e-10
+        assert found["done"].values.all()
+    assert apart(read(path, "mean", None)[0], known) < 1e-10
+
+
+@pytest.mark.parametrize(("chunks", "alone"), [(20, True), ((14, *[13] * 22), False)])
+def test_blocks_are_read_by_the_tasks_that_predict_them_unless_they_share_chunks(tmp_path, monkeypatch, chunks, alone):
+    model, seen, path = PCARaNN(**OPTIONS).fit(A[:150], U[:150]), [], tmp_path / "a.zarr"
+    lazily(A, 10).to_zarr(str(path))
+    array = da.from_zarr(str(path)).rechunk({0: chunks})
+    monkeypatch.setattr(
+        writing, "over_blocks", lambda task, blocks, *more: seen.extend(blocks) or over_blocks(task, blocks, *more)
+    )
+    with limited("4MB"):
+        write_predictions(model, array, tmp_path / "out.zarr", {})
+    assert len(seen) > 2
+    assert {isinstance(block, Reading) for block in seen} == {alone}
+    assert np.allclose(zarr.open_group(tmp_path / "out.zarr", mode="r")["mean"][:], model.predict(A), rtol=1e-10)
+
+
+@pytest.mark.parametrize("ending", [".zarr", ".npy"])
+def test_a_store_is_not_gone_on_with_after_the_data_have_changed(tmp_path, ending):
+    data, model, out = tmp_path / f"data{ending}", tmp_path / "model.pcarann", tmp_path / "out.zarr"
+    PCARaNN(**OPTIONS).fit(A[:150], U[:150]).save(model)
+    if ending == ".npy":
+        np.save(data, A)
+    else:
+        group = zarr.open_group(data, mode="w")
+        group.create_array("inputs", shape=A.shape, chunks=(30, 18, 20), dtype="float64")[:] = A
+    command = ["predict", str(model), str(data), "-o", str(out), "--memory", "40MB"]
+    assert CliRunner().invoke(main, command).exit_code == 0
+    if ending == ".zarr":  # what is not read may change
+        group.create_array("outputs", shape=U.shape, chunks=(30, 9, 20), dtype="float64")[:] = U
+    assert CliRunner().invoke(main, command).exit_code == 0
+    if ending == ".npy":
+        np.save(data, -A)
+    else:
+        group["inputs"][70] = 0.0
+    found = CliRunner().invoke(main, command)
+    assert found.exit_code == 1
+    assert f"{out} holds predictions of data that have changed since: remove it, or" in " ".join(found.output.split())
+
+
+def test_data_that_change_while_they_are_read_are_said(tmp_path, monkeypatch):
+    data, model, out = tmp_path / "data.npy", tmp_path / "model.pcarann", tmp_path / "out.zarr"
+    PCARaNN(**OPTIONS).fit(A[:150], U[:150]).save(model)
+    np.save(data, A)
+    monkeypatch.setattr(writing, "over_blocks", lambda *_: np.save(data, -A))
+    found = CliRunner().invoke(main, ["predict", str(model), str(data), "-o", str(out)])
+    assert found.exit_code == 1
+    assert f"{data} has changed while it was read: remove {out}" in " ".join(found.output.split())
 
 
 def test_the_command_line_fits_and_predicts_by_blocks(tmp_path):

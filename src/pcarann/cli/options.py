@@ -154,6 +154,13 @@ class Source:
         named = self.inputs if isinstance(self.inputs, dict) else None
         return files_read(self.path, self.outputs, named)
 
+    def told(self) -> dict[str, str]:
+        """What inputs are read, and what names their files as they are now."""
+        from pcarann.problems.readers import fingerprint
+
+        read = f"{self.path.resolve()} {self.inputs} {self.samples} {self.stride}"
+        return {"data": read, "files": fingerprint(self.path, self.inputs)}
+
     def mesh(self) -> Any:
         """The mesh that DATA lie on, where they are mesh files; None elsewhere."""
         from pcarann.problems.formats.mesh import is_mesh_source

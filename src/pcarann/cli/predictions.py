@@ -110,10 +110,12 @@ def _predict_store(model: Path, data: Source, target: Target, how: dict[str, Any
     asked |= {} if others["steps"] is None else {"steps": others["steps"]}
     a = (data if data.chunks is not None else replace(data, chunks="auto")).fields()
     start = time.perf_counter()
-    read = f"{data.path.resolve()} {data.inputs} {data.samples} {data.stride}"
-    made_of = f"{hashlib.sha256(model.read_bytes()).hexdigest()} {read} {sorted(asked.items())}"
+    made_of = {"model": hashlib.sha256(model.read_bytes()).hexdigest(), "options": str(sorted(asked.items()))}
+    made_of |= (known := data.told())
     with busy(f"Predicting {count(a)} samples"):
         found = write_predictions(fitted, a, target.path, made_of, how=asked)
+    if data.told() != known:
+        raise ValueError(f"{data.path} has changed while it was read: remove {target.path} and predict again.")
     facts = {"samples": count(a), **found, "seconds": time.perf_counter() - start, "file": str(target.path)}
     show(facts, others["as_json"], "Predicted")
 

@@ -7,6 +7,7 @@ comes into memory, where the format allows it (all but `.mat` before version 7.3
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +23,8 @@ from pcarann.problems.formats.mesh import MESH_ENDINGS, is_mesh_source, mesh_fil
 from pcarann.problems.selection import DataFileError, nonfinite, parse_key, select
 from pcarann.validation import check_memory
 
-__all__ = ["ENDINGS", "MESHES", "DataFileError", "Keys", "describe", "files_read", "is_data", "open_arrays", "read"]
+__all__ = ["ENDINGS", "MESHES", "DataFileError", "Keys", "describe", "files_read", "fingerprint", "is_data"]
+__all__ += ["open_arrays", "read"]
 
 _PLAIN = (".npz", ".npy", ".mat", ".h5", ".hdf5", ".nc", ".zarr")
 
@@ -143,6 +145,21 @@ def files_read(path: str | os.PathLike[str], *keys: Keys) -> tuple[Path, ...]:
         elif path.suffix.lower() == ".npy":
             files.append(_npy_outputs(path, key)[0])
     return tuple(part for file in files for part in _parts_of(file))
+
+
+def fingerprint(path: str | os.PathLike[str], keys: Keys) -> str:
+    """Return what names the arrays of these keys as they are now: sizes and modification times of their files.
+
+    Of a zarr store, those in the folders of the arrays: what else is written there does not count.
+    """
+    found = hashlib.sha256()
+    for file, key in _sources(Path(path), keys, None).values():
+        inner = file / key.partition("[")[0].strip()
+        root = inner if inner.is_dir() else file
+        for one in [root, *sorted(root.rglob("*"))]:
+            about = one.stat()
+            found.update(f"{one.resolve()} {about.st_size} {about.st_mtime_ns}\n".encode())
+    return found.hexdigest()
 
 
 def _parts_of(path: Path) -> list[Path]:

@@ -14,7 +14,7 @@ import numpy as np
 from pcarann.scale.engine import Budget, Reading, computed
 from pcarann.validation import warn_user
 
-__all__ = ["SHARE", "Cut", "checked_lazy", "cut_along", "matrix_of", "refuse_unknown", "rows_of"]
+__all__ = ["SHARE", "Cut", "checked_lazy", "cut_along", "cut_at", "matrix_of", "refuse_unknown", "rows_of"]
 
 _BLOCK, _LEAST = 1 << 26, 1 << 20  # bytes of a block, where memory allows it: at most, and at least
 _TURNS = 3  # blocks for each task that can work at a time, where data are few
@@ -166,10 +166,18 @@ def cut_along(matrix: Any, axis: int, budget: Budget, name: str, *, least: int =
             f"One {what} of {name} has {_said(width * other)}, too much for the {_said(budget.each)} of a task: allow "
             "more memory."
         )
-    parts, shared = _grouped(matrix.chunks[axis], wanted, most)
-    reads = sum(_touched(matrix.chunks[axis], part) for part in parts) * 8 * other
-    if reads > _OFTEN * 8 * samples * values:
-        _say_the_cost(matrix, axis, name, reads, parts)
+    cut = cut_at(matrix, axis, _grouped(matrix.chunks[axis], wanted, most))
+    if cut.reads > _OFTEN * 8 * samples * values:
+        _say_the_cost(matrix, cut, name)
+    return cut
+
+
+def cut_at(matrix: Any, axis: int, parts: Sequence[slice]) -> Cut:
+    """Cut a matrix into these parts along an axis."""
+    sizes = matrix.chunks[axis]
+    reads = sum(_touched(sizes, part) for part in parts) * 8 * int(matrix.shape[1 - axis])
+    ends = {0, *accumulate(sizes)}
+    shared = any(end not in ends for part in parts for end in (part.start, part.stop))
     return Cut(axis, tuple(parts), float(reads), shared)
 
 
@@ -182,11 +190,11 @@ def rows_of(matrix: Any, which: Sequence[int]) -> Any:
     return rows
 
 
-def _grouped(sizes: Sequence[int], wanted: int, most: int) -> tuple[list[slice], bool]:
-    """Chunks of these sizes in blocks of about so many, and whether one of them had to be split.
+def _grouped(sizes: Sequence[int], wanted: int, most: int) -> list[slice]:
+    """Chunks of these sizes in blocks of about so many; one that is too large is split.
 
     >>> _grouped((3, 3, 3, 9), 6, 8)
-    ([slice(0, 6, None), slice(6, 9, None), slice(9, 13, None), slice(13, 18, None)], True)
+    [slice(0, 6, None), slice(6, 9, None), slice(9, 13, None), slice(13, 18, None)]
     """
     parts: list[slice] = []
     start = end = 0
@@ -202,8 +210,7 @@ def _grouped(sizes: Sequence[int], wanted: int, most: int) -> tuple[list[slice],
             start = end
     if end > start:
         parts.append(slice(start, end))
-    ends = set(accumulate(sizes))
-    return parts, any(part.stop not in ends for part in parts)
+    return parts
 
 
 def _touched(sizes: Sequence[int], part: slice) -> int:
@@ -213,19 +220,15 @@ def _touched(sizes: Sequence[int], part: slice) -> int:
     return ends[last] - (ends[first - 1] if first else 0)
 
 
-def _say_the_cost(matrix: Any, axis: int, name: str, reads: float, parts: Sequence[slice]) -> None:
-    along, length = ("samples", "values")[axis], _length(parts)
+def _say_the_cost(matrix: Any, cut: Cut, name: str) -> None:
+    along, length = ("samples", "values")[cut.axis], int(cut.parts[0].stop - cut.parts[0].start)
     size = 8 * matrix.shape[0] * matrix.shape[1]
-    chunks = f"({length}, all values)" if axis == 0 else f"(all samples, {length} values)"
+    chunks = f"({length}, all values)" if cut.axis == 0 else f"(all samples, {length} values)"
     warn_user(
-        f"{name} is read in {len(parts)} blocks of {along}, which are smaller than its chunks or lie across them: each "
-        f"pass may read {_said(reads)} instead of {_said(size)}. Chunks of {chunks} are read once, and so are the "
-        "present ones with more memory."
+        f"{name} is read in {len(cut.parts)} blocks of {along}, which are smaller than its chunks or lie across them: "
+        f"each pass may read {_said(cut.reads)} instead of {_said(size)}. Chunks of {chunks} are read once, and so are "
+        "the present ones with more memory."
     )
-
-
-def _length(parts: Sequence[slice]) -> int:
-    return int(parts[0].stop - parts[0].start)
 
 
 def _said(size: float) -> str:

@@ -26,11 +26,13 @@ from pcarann.latent.graded import rank_above_rounding
 from pcarann.latent.pca import GRAM_TOLERANCE, PCA, RANK_TOLERANCE, leading_eigenvectors, mode_signs
 from pcarann.latent.source import PcaOptions
 from pcarann.scale.blockwork import Directions
-from pcarann.scale.reading import Projected, Reader, Tall, Wide
+from pcarann.scale.reading import MOST_SHORT, Projected, Reader, Tall, Wide
 
 __all__ = ["lazy_pca"]
 
 _SPARE, _STEPS = 10, 4  # vectors beside those that are wanted, and steps of the iteration
+# By which singular values may still move: below, predictions differ by a hundredth from those with exact modes.
+_SETTLED = 1e-2
 _STREAM = (-21,)
 
 
@@ -215,8 +217,19 @@ def _by_iteration(reader: Tall | Wide, options: PcaOptions) -> _Modes:
     reader.log.method = "subspace iteration"
     known = to_host(singular[:count])
     reader.log.accuracy = float(np.max(np.abs(known - np.sqrt(values)) / np.maximum(known, 1e-300)))
+    if reader.log.accuracy > _SETTLED:
+        options.complain(_unsettled(reader, short))
     modes = W[:, :count].T if reader.wide else (B @ turn).T
     return _Modes(modes, singular[:count], latents, energy, found.energies)
+
+
+def _unsettled(reader: Reader, short: int) -> str:
+    exact = f"allow each task {32 * short**2 / 1e9:.2g} GB" if short <= MOST_SHORT else f"fit to {MOST_SHORT} samples"
+    return (
+        f"The last modes of {reader.frame.name} have not settled: in the last pass singular values moved by up to "
+        f"{reader.log.accuracy:.1%}, and predictions depend on it. Lower n_components, or {exact}: then modes are "
+        "exact."
+    )
 
 
 def _directions(old: Array, new: Array, deep: bool, more: bool) -> Directions:

@@ -12,60 +12,77 @@ from typing import Any
 
 import numpy as np
 
-from pcarann.backend.arrays import to_host
+from pcarann.backend.arrays import cuts, to_host
 from pcarann.scale.asking import Asked, Inputs
 from pcarann.scale.engine import Budget, nothing, over_blocks
-from pcarann.scale.fields import SHARE, cut_along
+from pcarann.scale.fields import SHARE, cut_along, cut_at
 from pcarann.scale.parts import Fold
 from pcarann.scale.predictions import fields_of
 
 __all__ = ["write_predictions"]
 
 _DONE = "done"
+Axes = dict[str, int]
+"""Names and lengths of the axes of an array"""
 
 
 def write_predictions(
-    model: Any, X: Any, path: str | os.PathLike[str], made_of: str, *, how: Mapping[str, Any] | None = None
+    model: Any,
+    X: Any,
+    path: str | os.PathLike[str],
+    made_of: Mapping[str, str],
+    *,
+    how: Mapping[str, Any] | None = None,
 ) -> dict[str, int]:
     """Predict lazy inputs into a zarr store; return how many blocks there are, and how many were there already.
 
-    `made_of` names model and data: a store that was made of others is refused. `how` may hold `std`, or `alpha` and
-    `method` of intervals, and the `steps` of a roll-out. Arrays are called `mean`, `std`, …, those of an output u that
-    has a name `u.mean`, ….
+    `made_of` says by words what the store depends on, `files` being those of the data: a store of something else is
+    refused. `how` may hold `std`, or `alpha` and `method` of intervals, and the `steps` of a roll-out. Arrays have the
+    names `mean`, `std`, …, those of an output u that has a name `u.mean`, ….
     """
     how = dict(how or {})
     fitted = model.asked(**{name: how.pop(name) for name in ("steps",) if name in how})
     asked, inputs = Asked.of(model, fitted), Inputs.of(fitted, X)
-    count = int(inputs.matrix.shape[0])
-    cut = cut_along(inputs.matrix, 0, Budget.now(), "X", share=4 * SHARE)
+    matrix = inputs.matrix
+    cut = cut_along(matrix, 0, Budget.now(), "X", share=4 * SHARE)
     path = os.path.abspath(path)  # workers may stand in another folder
     kinds = ("mean", "std", "lower", "upper") if "alpha" in how else ("mean", "std") if how.get("std") else ("mean",)
-    shapes = {name: (count, *grid) for kind in kinds for name, grid in _named(inputs.outputs, kind).items()}
-    length = max(part.stop - part.start for part in cut.parts)
-    store, length = _opened(path, made_of, shapes, length)
-    starts = list(range(0, count, length))
-    done = np.asarray(store[_DONE][:], dtype=bool)
-    left = [i for i in range(len(starts)) if not done[i]]
-    blocks = [_block(inputs.matrix[starts[i] : starts[i] + length, :]) for i in left]
+    arrays = {
+        name: axes for kind in kinds for name, axes in zip(_named(inputs.outputs, kind), _axes(inputs), strict=True)
+    }
+    store, length = _opened(path, made_of, arrays, max(part.stop - part.start for part in cut.parts))
+    parts = list(cuts(int(matrix.shape[0]), length))
+    left = np.flatnonzero(np.asarray(store[_DONE][:]) == 0).tolist()
     folds = (inputs.fold, inputs.outputs)
     constants = {"asked": asked, "folds": folds, "path": path, "how": how, "length": length}
     if left:
+        blocks = cut_at(matrix, 0, [parts[i] for i in left]).blocks(matrix)
         over_blocks(_written, blocks, [(i,) for i in left], constants, nothing)
-    return {"blocks": len(starts), "resumed": len(starts) - len(left)}
+    return {"blocks": len(parts), "resumed": len(parts) - len(left)}
 
 
-def _named(fold: Fold, kind: str) -> dict[str, tuple[int, ...]]:
-    """Arrays of a store and their grids."""
-    names = [f"{name}.{kind}" for name in fold.names] or [kind]
-    return dict(zip(names, fold.grids, strict=True))
+def _named(fold: Fold, kind: str) -> list[str]:
+    """Arrays of a store, one for each output."""
+    return [f"{name}.{kind}" for name in fold.names] or [kind]
 
 
-def _opened(path: str, made_of: str, shapes: Mapping[str, tuple[int, ...]], length: int) -> tuple[Any, int]:
+def _axes(inputs: Inputs) -> list[Axes]:
+    """The axes of each output, named as xarray wants them: as those of labelled fields are, or by their numbers."""
+    fold, packing = inputs.outputs, inputs.packing
+    samples = {"sample" if packing is None else packing.inputs.samples: int(inputs.matrix.shape[0])}
+    labels = [None] * len(fold.grids) if packing is None else [part.label for part in packing.outputs.parts]
+    found = []
+    for grid, label, name in zip(fold.grids, labels, fold.names or [""], strict=True):
+        numbered = tuple(f"{name}{'.' * bool(name)}axis_{number}" for number in range(1, 1 + len(grid)))
+        found.append(samples | dict(zip(numbered if label is None else label.dims, grid, strict=True)))
+    return found
+
+
+def _opened(path: str, made_of: Mapping[str, str], arrays: Mapping[str, Axes], length: int) -> tuple[Any, int]:
     """The store and the length of its blocks; made anew, aside, where there is none."""
     import zarr
 
-    wanted: dict[str, Any] = {"made_of": made_of, "arrays": {name: list(shape) for name, shape in shapes.items()}}
-    samples = next(iter(shapes.values()))[0]
+    wanted: dict[str, Any] = {**made_of, "arrays": {name: list(axes.values()) for name, axes in arrays.items()}}
     if os.path.exists(path):
         try:
             store = zarr.open_group(path, mode="r+")
@@ -73,23 +90,23 @@ def _opened(path: str, made_of: str, shapes: Mapping[str, tuple[int, ...]], leng
             known = int(found.pop("block", 0))
         except (FileNotFoundError, ValueError) as error:
             raise ValueError(f"{path} is no zarr store of predictions: give another path.") from error
-        if found != wanted or known < 1:
-            raise ValueError(f"{path} holds something else than predictions of this model for these data.")
+        if known < 1:
+            raise ValueError(f"{path} is no zarr store of predictions: give another path.")
+        if others := [name for name in wanted if found.get(name) != wanted[name]]:
+            what = "of data that have changed since" if others == ["files"] else f"with other {', '.join(others)}"
+            raise ValueError(f"{path} holds predictions {what}: remove it, or give another path.")
         return store, known
     aside = f"{path}.part"
-    store = zarr.open_group(aside, mode="w")
-    for name, shape in shapes.items():
-        chunks = (min(length, samples), *shape[1:])
-        store.create_array(name, shape=shape, chunks=chunks, dtype="float64", fill_value=np.nan)
-    store.create_array(_DONE, shape=(-(-samples // length),), chunks=(1,), dtype="uint8", fill_value=0)
+    store, samples = zarr.open_group(aside, mode="w", zarr_format=3), 0
+    for name, axes in arrays.items():
+        samples, *grid = axes.values()
+        how: dict[str, Any] = {"dtype": "float64", "fill_value": np.nan, "dimension_names": tuple(axes)}
+        store.create_array(name, shape=(samples, *grid), chunks=(min(length, samples), *grid), **how)
+    blocks = (-(-samples // length),)
+    store.create_array(_DONE, shape=blocks, chunks=(1,), dtype="uint8", fill_value=0, dimension_names=("block",))
     store.attrs["pcarann"] = wanted | {"block": length}
     os.rename(aside, path)
     return zarr.open_group(path, mode="r+"), length
-
-
-def _block(part: Any) -> Any:
-    whole = part.rechunk(part.shape, method="tasks") if max(part.numblocks) > 1 else part
-    return whole.to_delayed().item()
 
 
 def _written(
