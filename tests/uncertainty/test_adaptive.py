@@ -184,6 +184,7 @@ def test_many_scores_of_which_few_are_kept_begin_at_their_own_quantiles():
     rng = np.random.default_rng(5)
     calibration = Calibration.of(np.abs(rng.normal(size=(120, 400))), 1e-9)  # more than are kept whole
     after, _ = calibration.observed(np.abs(rng.normal(size=(1, 400))))
+    assert after.followed.points.rows.shape[1] < 400 / 8
     for alpha in (0.05, 0.1, 0.2):
         assert after.quantile(alpha) == pytest.approx(calibration.quantile(alpha), rel=0.05)
 
@@ -205,6 +206,7 @@ def test_the_smallest_level_is_one_of_the_samples_and_one_more_and_its_factor_th
     assert follower.least == pytest.approx(0.1)
     assert follower.factor(0.1) == pytest.approx(9.0)
     assert follower.factor(0.2) == pytest.approx(8.0)
+    assert follower.factor(0.7) == pytest.approx(3.0)  # in binary arithmetic 10 (1 − 0.7) is more than 3
     assert follower.factor(0.09) == np.inf
 
 
@@ -261,10 +263,11 @@ def test_a_block_moves_shifts_by_no_more_than_what_it_missed():
 
 
 def test_beyond_the_levels_the_shift_of_the_last_one_goes_on():
-    start = Follower.start(np.geomspace(1, 1000, 256)[:, None])
-    shifts = np.linspace(0.9, 0.2, len(LEVELS))
-    for alpha, shift in ((0.9, 0.2), (0.5, 0.2), (0.01, 0.9), (0.005, 0.9)):
-        assert np.log(replace(start, shifts=shifts).factor(alpha) / start.factor(alpha)) == pytest.approx(shift)
+    known = np.geomspace(1, 1000, 256)
+    shifted = replace(Follower.start(known[:, None]), shifts=np.linspace(0.9, 0.2, len(LEVELS)))
+    # k = ⌈257 (1 − α)⌉
+    for alpha, k, shift in ((0.9, 26, 0.2), (0.5, 129, 0.2), (0.01, 255, 0.9), (0.005, 256, 0.9)):
+        assert shifted.factor(alpha) == pytest.approx(known[k - 1] * np.exp(shift))
 
 
 def test_units_of_scores_do_not_matter():
