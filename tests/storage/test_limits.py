@@ -190,6 +190,14 @@ def test_what_is_made_later_may_take_four_times_as_much():
         Allowance(100).check(101, "its weights")
 
 
+@pytest.mark.parametrize(("later", "limit"), [(False, "4001MB"), (True, "1001MB")])
+def test_the_limit_that_is_named_suffices(later, limit):
+    needed = 4_000_000_001
+    with pytest.raises(ValueError, match=f"would take 4001 MB, .* load it with limit='{limit}'"):
+        Allowance(100).check(needed, "it", later=later)
+    Allowance.of({}, limit).check(needed, "it", later=later)
+
+
 @pytest.mark.parametrize("said", [[-2, -3], [0], [2.0], [True], "ab", None, 5, [10**30], [[1]]])
 def test_a_shape_is_whole_numbers_of_at_least_one(said):
     with pytest.raises(ValueError, match="its grid is no shape"):

@@ -116,6 +116,7 @@ def test_the_largest_number_is_the_one_that_the_format_says():
 
 def test_counts_are_whole_and_no_larger_than_can_be_counted():
     assert count_of(3) == 3
-    for said in (-1, 10**400, 2**60):
+    assert count_of(2**53) == 2**53
+    for said in (-1, 10**400, 2**53 + 1):
         with pytest.raises(ValueError, match="is no count"):
             count_of(said)

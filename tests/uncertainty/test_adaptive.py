@@ -1,5 +1,7 @@
 """Intervals that follow a stream: the long-run share missed, jumps, slow drifts, levels in order."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -182,6 +184,7 @@ def test_many_scores_of_which_few_are_kept_begin_at_their_own_quantiles():
     rng = np.random.default_rng(5)
     calibration = Calibration.of(np.abs(rng.normal(size=(120, 400))), 1e-9)  # more than are kept whole
     after, _ = calibration.observed(np.abs(rng.normal(size=(1, 400))))
+    assert after.followed.points.rows.shape[1] < 400 / 8
     for alpha in (0.05, 0.1, 0.2):
         assert after.quantile(alpha) == pytest.approx(calibration.quantile(alpha), rel=0.05)
 
@@ -193,3 +196,100 @@ def test_levels_that_the_samples_are_too_few_for_do_not_move():
     assert few.any()
     assert (after.shifts[few] == 0).all()
     assert (after.shifts[~few] > 0).all()
+
+
+# Worked by hand
+
+
+def test_the_smallest_level_is_one_of_the_samples_and_one_more_and_its_factor_the_largest_score():
+    follower = Follower.start(np.arange(1.0, 10.0)[:, None])
+    assert follower.least == pytest.approx(0.1)
+    assert follower.factor(0.1) == pytest.approx(9.0)
+    assert follower.factor(0.2) == pytest.approx(8.0)
+    assert follower.factor(0.7) == pytest.approx(3.0)  # in binary arithmetic 10 (1 − 0.7) is more than 3
+    assert follower.factor(0.09) == np.inf
+
+
+def test_where_no_level_is_known_intervals_are_infinite_and_memories_equal():
+    follower = Follower.start(np.array([[1.0, np.inf]]))
+    assert follower.factor(0.9) == np.inf
+    assert (follower.observed(np.ones((1, 2)))[0].losses == 0).all()
+
+
+def test_a_calibration_that_blew_up_throughout_can_be_followed():
+    follower, missed = Follower.start(np.full((20, 2), np.inf)).observed(np.ones((3, 2)))
+    assert (missed == 0).all()
+    assert follower.factor(0.1) == np.inf
+    assert np.isfinite(follower.ahead).all()
+
+
+def test_all_scores_are_kept_where_they_are_few():
+    start = Followed.start(np.array([1.0, 2.0, 3.0, 4.0]), np.arange(1, 5), np.array([3.0, 4.0]))
+    assert start.points.rows.tolist() == [[1, 3], [2, 4]]
+    assert start.whole.rows.tolist() == [[3], [4]]
+
+
+def test_memories_are_running_means_of_nothing_twenty_five_and_two_samples():
+    after, _ = Follower.start(np.ones((9, 1))).observed(np.full((1, 1), np.e))
+    assert after.ahead == pytest.approx([0, 1 / 20, 1 / 5, 1 / 2])
+
+
+def test_memories_are_weighed_by_their_losses():
+    ahead, weights = np.log([1.0, 2.0, 3.0, 5.0]), np.array([4, 2, 1, 1]) / 8
+    follower = replace(Follower.start(np.ones((9, 1))), ahead=ahead)
+    for common in (0.0, 1000.0):  # what all have lost decides nothing
+        lost = replace(follower, losses=common - np.log(weights) / 4)
+        assert np.log(lost.factor(0.1)) == pytest.approx(weights @ ahead)
+
+
+@pytest.mark.parametrize("samples", [3, 199])
+@pytest.mark.parametrize("moved", [1.0, -1.0])
+def test_losses_are_those_of_quantiles_in_units_of_their_levels(samples, moved):
+    start = Follower.start(np.ones((samples, 1)))
+    after, _ = start.observed(np.exp([[moved]]))
+    alphas = LEVELS[start.least <= LEVELS][-6:]  # 0.3 and 0.5 of three samples; the smallest level decides nothing
+    odds = (1 - alphas) / alphas
+    assert after.losses == pytest.approx(np.sqrt(odds**moved).mean())
+    again, _ = replace(start, losses=np.full(4, 10.0)).observed(np.exp([[moved]]))
+    assert again.losses - after.losses == pytest.approx(9.5)
+
+
+def test_a_block_moves_shifts_by_no_more_than_what_it_missed():
+    start = Follower.start(np.ones((199, 1)))
+    for samples, gain in ((1, 0.2), (3, 0.6), (50, 1.0)):
+        after, missed = start.observed(np.full((samples, 1), 5.0))
+        assert (missed == 1).all()
+        assert after.shifts == pytest.approx(gain * (1 - LEVELS))
+
+
+def test_beyond_the_levels_the_shift_of_the_last_one_goes_on():
+    known = np.geomspace(1, 1000, 256)
+    shifted = replace(Follower.start(known[:, None]), shifts=np.linspace(0.9, 0.2, len(LEVELS)))
+    # k = ⌈257 (1 − α)⌉
+    for alpha, k, shift in ((0.9, 26, 0.2), (0.5, 129, 0.2), (0.01, 255, 0.9), (0.005, 256, 0.9)):
+        assert shifted.factor(alpha) == pytest.approx(known[k - 1] * np.exp(shift))
+
+
+def test_units_of_scores_do_not_matter():
+    rng = np.random.default_rng(13)
+    known, stream = scores(rng, np.ones(60)), scores(rng, STREAMS["jump"][80:120])
+    one = along(Calibration.of(known, 1.0), stream)[0]
+    other = along(Calibration.of(1e5 * known, 1.0), 1e5 * stream)[0]
+    assert other.quantile(0.1) == pytest.approx(1e5 * one.quantile(0.1))
+
+
+def test_after_a_long_excursion_scores_of_the_old_size_count_again():
+    follower = Follower.start(np.ones((50, 1)))
+    follower, _ = follower.observed(np.full((100, 1), 1000.0))
+    follower, _ = follower.observed(np.ones((20, 1)))
+    assert np.exp(follower.ahead[-1]) == pytest.approx(1, abs=0.01)
+
+
+@pytest.mark.parametrize(("size", "counts"), [(0.1, True), (0.001, False)])
+def test_scores_of_a_thousandth_are_nothing_and_of_a_tenth_something(size, counts):
+    start = Follower.start(np.ones((50, 1)))
+    assert (start.observed(np.full((1, 1), size))[0].ahead[-1] < 0) == counts
+
+
+def test_levels_are_those_of_which_files_hold_shifts():
+    assert LEVELS.tolist() == [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5]

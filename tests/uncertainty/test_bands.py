@@ -51,6 +51,7 @@ def test_scores_do_not_depend_on_the_blocks(size):
 def test_the_floor_follows_the_size_of_the_fields():
     assert calibration_of(blocks(40), TRUTH, 1e6).floor == 1e6 * calibration_of(blocks(40), TRUTH, 1.0).floor
     assert calibration_of(blocks(40), TRUTH, 0.0).floor > 0
+    assert calibration_of(blocks(40), TRUTH, 1.0).floor == 1e-8  # that of the paper
 
 
 def test_a_band_holds_the_share_that_was_asked_for_of_what_calibrated_it():

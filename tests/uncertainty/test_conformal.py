@@ -1,9 +1,19 @@
 import math
+from inspect import signature
 
 import numpy as np
 import pytest
 
-from pcarann.uncertainty.conformal import Calibration, check_level, conformal_rank, nonconformity_scores, samples_needed
+from pcarann import PCARaNN
+from pcarann.uncertainty.conformal import (
+    Calibration,
+    PartsCalibration,
+    check_level,
+    conformal_rank,
+    kept_ranks,
+    nonconformity_scores,
+    samples_needed,
+)
 
 
 # Worked by hand: k = ⌈(NM + 1)(1 − α)⌉, ⌈(N + 1)M(1 − α)⌉, ⌈(N + 1)(1 − α)⌉.
@@ -33,12 +43,31 @@ def test_quantiles_of_a_table_worked_by_hand():
     assert table.quantile(0.3, "sample") == 8.0
     assert table.quantile(0.3, "simultaneous") == 8.0
     assert table.quantile(0.5, "simultaneous") == 6.0
-    assert table.quantile(0.2, "sample") == math.inf
+    assert table.quantile(0.2, "sample") == table.quantile(0.2, "simultaneous") == math.inf
 
 
 def test_scores_are_residuals_over_floored_spread():
     mean, std, truth = np.array([[1.0, 2.0]]), np.array([[0.5, 0.0]]), np.array([[2.0, 5.0]])
     assert np.array_equal(nonconformity_scores(mean, std, truth, 0.1), [[2.0, 30.0]])
+
+
+def test_outside_the_data_the_score_is_the_least_factor_that_holds_the_truth():
+    calibration = Calibration.of(np.ones((1, 1)), 0.1)
+    # √(5² − 3²) / 2, √(1² − 0.8²) / 0.1, and an error that δ alone explains
+    truth, std, beyond = (
+        np.array([[5.0, 1.0, 3.0, -2.0]]),
+        np.array([[2.0, 0.0, 1.0, 1.0]]),
+        np.array([[3.0, 0.8, 3, 3]]),
+    )
+    found = nonconformity_scores(np.zeros((1, 4)), std, truth, 0.1, beyond)
+    assert found == pytest.approx(np.array([[2.0, 6.0, 0.0, 0.0]]))
+    assert calibration.half_width(std, found, beyond) == pytest.approx(np.array([[5.0, 1.0, 3.0, 3.0]]))
+
+
+@pytest.mark.parametrize("mean", [np.nan, np.inf])
+@pytest.mark.parametrize("beyond", [None, np.ones((1, 1))])
+def test_a_prediction_that_is_no_number_is_covered_by_no_interval(mean, beyond):
+    assert nonconformity_scores(np.full((1, 1), mean), np.ones((1, 1)), np.zeros((1, 1)), 0.1, beyond) == math.inf
 
 
 @pytest.mark.parametrize("method", ["pooled", "sample", "simultaneous"])
@@ -92,6 +121,16 @@ def test_levels_that_are_no_share_are_refused(alpha):
         check_level(alpha, "sample")
 
 
+def test_methods_that_do_not_exist_are_refused():
+    check_level(0.1, "local")
+    with pytest.raises(ValueError, match="method must be one of sample, pooled, simultaneous, local, got 'points'"):
+        check_level(0.1, "points")
+
+
+def test_intervals_hold_nineteen_of_twenty_unless_another_level_is_asked_for():
+    assert signature(PCARaNN.predict_interval).parameters["alpha"].default == 0.05
+
+
 # Few scores for many
 
 
@@ -123,3 +162,65 @@ def test_whole_fields_are_held_on_the_grid_of_the_calibration_and_on_no_finer_on
     assert calibration.factor(0.1, "simultaneous", 3) == calibration.quantile(0.1, "simultaneous") == 54.0
     with pytest.raises(ValueError, match="were calibrated for 3 values, but 4 are predicted"):
         calibration.factor(0.1, "simultaneous", 4)
+
+
+def test_few_scores_are_kept_whole_and_of_more_both_ends_and_every_thousandth():
+    assert np.array_equal(kept_ranks(2, 2**14), np.arange(1, 2**15 + 1))
+    assert len(kept_ranks(1, 2**15 + 1)) < 2**15
+    found, total = kept_ranks(3000, 1000), 3_000_000
+    exact = {conformal_rank(k / 1000, 3000, 1000, how) for k in range(1, 1000) for how in ("sample", "pooled")}
+    assert exact <= set(found.tolist())
+    assert found[:100].tolist() == list(range(1, 101))
+    assert found[-100:].tolist() == list(range(total - 99, total + 1))
+
+
+def test_the_level_that_a_stream_just_has_samples_for_is_finite():
+    few = Calibration.of(np.arange(1.0, 6.0)[:, None], 1.0)
+    after, _ = few.observed(np.arange(1.0, 5.0)[:, None])
+    assert few.quantile(0.1) == math.inf
+    assert math.isfinite(after.quantile(0.1))  # of nine samples
+
+
+# Factors of points along a stream: those of the calibration, times now / then
+
+
+def test_local_factors_change_as_the_factor_of_all_points_does():
+    scores = 0.1 * np.random.default_rng(2).exponential(size=(40, 3))
+    calibration = Calibration.of(scores, 1.0)
+    after = calibration.observed(3 * scores[:20])[0]
+    change = after.quantile(0.1) / calibration.quantile(0.1)
+    assert change > 1.2
+    assert after.factor(0.1, "local", 3) == pytest.approx(change * calibration.factor(0.1, "local", 3))
+
+
+def test_local_factors_stay_infinite_where_the_calibration_was_too_small():
+    few = Calibration.of(np.ones((5, 2)), 1.0)
+    after = few.observed(np.ones((5, 2)))[0]
+    assert math.isfinite(after.quantile(0.1))
+    assert (after.factor(0.1, "local", 2) == math.inf).all()
+
+
+def test_local_factors_stay_where_most_scores_were_nothing():
+    scores = np.tile([0.0, 0.0, 0.0, 1.0], (9, 1))
+    calibration = Calibration.of(scores, 1.0)
+    assert calibration.quantile(0.5) == 0
+    assert calibration.observed(scores)[0].factor(0.5, "local", 4).tolist() == [0, 0, 0, 1]
+
+
+# Outputs side by side
+
+
+def test_each_output_has_the_factor_of_all_times_its_own_high_quantile():
+    scores = np.random.default_rng(3).exponential(size=(40, 3)) * [1.0, 1.0, 100.0]
+    parts = PartsCalibration.of_parts(scores, 1.0, (2, 1))
+    gains = np.array([np.quantile(scores[:, :2], 0.9), np.quantile(scores[:, 2], 0.9)])
+    assert parts.gains == pytest.approx(gains)
+    whole = Calibration.of(scores / gains[[0, 0, 1]], 1.0)
+    for method in ("sample", "pooled", "simultaneous"):
+        assert parts.factor(0.1, method, 3) == pytest.approx(whole.quantile(0.1, method) * gains[[0, 0, 1]])
+
+
+def test_the_share_missed_of_each_sample_is_a_mean_over_outputs():
+    parts = PartsCalibration.of_parts(np.random.default_rng(4).uniform(1, 2, (200, 3)), 1.0, (2, 1))
+    _, missed = parts.observed(np.array([[9.0, 0, 0], [0, 0, 9.0], [9.0, 9.0, 9.0], [0, 0, 0]]))
+    assert (missed.T == [0.25, 0.5, 1, 0]).all()

@@ -46,6 +46,16 @@ def test_scores_beyond_single_precision_stay_covered():
     assert np.isinf(found).all()
 
 
+def test_scores_of_single_precision_are_kept_as_they_are_and_others_rounded_up():
+    kept = Local.of(np.asarray([[0.5, 0.1]])).quantile(1)
+    assert kept[0] == 0.5
+    assert 0.1 < kept[1] < 0.1 * (1 + 1e-6)
+
+
+def test_one_sample_is_a_calibration_of_no_level_beyond_it():
+    assert Local.of(np.ones((1, 2))).quantile(2).tolist() == [np.inf, np.inf]
+
+
 def test_a_stream_that_grows_widens_local_factors_too():
     calibration = Calibration.of(scores(60), 1.0)
     before = calibration.factor(0.1, "local", 7)
@@ -112,3 +122,8 @@ def test_every_surrogate_has_local_intervals_and_its_file_keeps_them(kind, tmp_p
 
 def test_the_smallest_and_the_largest_score_of_a_point_are_kept():
     assert kept_locally(300)[[0, -1]].tolist() == [1, 300]
+
+
+def test_as_many_samples_as_ranks_are_kept_whole():
+    assert kept_locally(49).tolist() == list(range(1, 50))
+    assert len(kept_locally(50)) < 50

@@ -74,13 +74,13 @@ def read(path: str | os.PathLike[str]) -> tuple[Document, Tensors]:
     with _opened(path) as file:
         size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
-        if size < 16 or not 2 <= length <= min(size - 8, LARGEST_HEADER):
+        if length > min(size - 8, LARGEST_HEADER):
             raise ModelFileError(f"{name} is not a pcarann model file, or it is cut short.")
         header = file.read(length)
-        where = header.find(_MARK) + len(_MARK)
-        stored = header[where : where + 64]
-        if where < len(_MARK) or len(stored) < 64:
+        if _MARK not in header:
             raise ModelFileError(f"{name} is not a pcarann model file.")
+        where = header.index(_MARK) + len(_MARK)
+        stored = header[where : where + 64]
         digest = hashlib.sha256(length.to_bytes(8, "little"))
         digest.update(header[:where] + _BLANK.encode() + header[where + 64 :])
         document, entries, fault = _parsed(header, size - 8 - length)
@@ -148,7 +148,7 @@ def _entry(name: str, said: dict[str, Any]) -> _Entry:
     if said["dtype"] not in _TYPES:
         raise ValueError(f"{name} has the unknown dtype {said['dtype']}")
     dtype, shape, (begin, end) = np.dtype(_TYPES[said["dtype"]]), tuple(said["shape"]), said["data_offsets"]
-    if not all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 1 << 62 for n in (*shape, begin, end)):
+    if not all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in (*shape, begin, end)):
         raise ValueError(f"{name} has no shape")
     if len(shape) > 32 or end - begin != math.prod(shape) * dtype.itemsize:
         raise ValueError(f"{name} has shape {shape}, but {end - begin} bytes")
@@ -160,7 +160,7 @@ def _entry(name: str, said: dict[str, Any]) -> _Entry:
 def _array(file: BinaryIO, entry: _Entry, digest: Any) -> np.ndarray[Any, Any]:
     """Read the next bytes of a file as an array; what is cut off meanwhile does not match the digest."""
     found = np.zeros(entry.shape, entry.dtype)
-    memory: Any = found.reshape(-1).view(np.uint8).data
+    memory: Any = found.ravel().view(np.uint8).data
     for start in range(0, len(memory), _CHUNK):
         part = memory[start : start + _CHUNK]
         digest.update(part[: file.readinto(part)])  # type: ignore[attr-defined]

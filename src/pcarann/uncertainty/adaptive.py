@@ -70,7 +70,7 @@ class Follower:
         """q(α), which falls with α: between the levels log q is interpolated along log Q."""
         mixed, _ = self._bases(np.append(LEVELS, alpha))
         known, own = np.isfinite(mixed[:-1]), mixed[-1]
-        if not np.isfinite(own) or not known.any():
+        if not known.any():
             return math.inf
         base, found = mixed[:-1][known][::-1], self._falling(mixed[:-1])[known][::-1]
         beyond = min(own - base[0], 0.0) + max(own - base[-1], 0.0)  # the shift of the last level goes on
@@ -84,15 +84,15 @@ class Follower:
         """
         handed, after = self._falling(self._bases(LEVELS)[0]), self
         missed = np.array([1 - np.searchsorted(row, np.exp(handed), side="right") / len(row) for row in scores])
-        for row, known in zip(scores, np.ones(len(scores)) if sized is None else sized, strict=True):
-            after = after._moved(row) if known else after
+        for row in scores if sized is None else scores[np.asarray(sized, dtype=bool)]:
+            after = after._moved(row)
         step = min(_GAIN * len(scores), _MOST_GAIN) * (missed.mean(axis=0) - LEVELS)
         return replace(after, shifts=self.shifts + np.where(np.isfinite(handed), step, 0.0)), missed
 
     def _moved(self, scores: Values) -> Follower:
         """With the size of one more sample; a prediction that blew up, or scores that are nothing, say none."""
         logarithms = np.log(np.clip(at_ranks(scores, self.rows.shape[1]), _LEAST, None))
-        size = math.log(np.mean(np.exp(logarithms))) if np.isfinite(logarithms).all() else math.inf
+        size = math.log(np.mean(np.exp(logarithms)))
         if not math.isfinite(size) or size < self.ahead[0] + _NOTHING:
             return self
         losses = _DISCOUNT * self.losses + _quantile_losses(logarithms, self._bases(LEVELS)[1])
@@ -110,7 +110,7 @@ class Follower:
         ranks = np.ceil((samples + 1) * kept * (1 - levels) - 1e-9).astype(int) - 1
         known = np.minimum(ranks, samples * kept - 1)
         # In one pass over all memories: (memories, samples · kept)
-        relative = (np.log(self.rows)[None, :, :] - self.scales.T[:, :, None]).reshape(len(_RATES), -1)
+        relative = (np.log(self.rows)[None, :, :] - self.scales.T[:, :, None]).reshape(len(_RATES), samples * kept)
         bases = np.partition(relative, np.unique(known), axis=1)[:, known] + self.ahead[:, None]
         bases[:, ranks >= samples * kept] = math.inf
         weights = np.exp(-_SHARPNESS * (self.losses - self.losses.min()))
@@ -130,8 +130,9 @@ class Followed:
     def start(cls, scores: Values, ranks: Values, largest: Values) -> Followed:
         """Begin from what a calibration kept: scores of these ranks among all, and the largest of each sample."""
         count, total = min(len(largest), WINDOW), int(ranks[-1])
-        wanted = np.add(middle_ranks(total, count * min(max(total // count, 1), _KEPT)), 1)
-        rows = np.asarray(scores[np.searchsorted(ranks, wanted)], dtype=float).reshape(-1, count).T
+        kept = min(total // count, _KEPT)
+        wanted = np.add(middle_ranks(total, kept * count), 1)
+        rows = np.asarray(scores[np.searchsorted(ranks, wanted)], dtype=float).reshape(kept, count).T
         return cls(Follower.start(rows), Follower.start(at_ranks(largest, count)[:, None]))
 
     def observed(self, scores: Values, sized: Values | None = None) -> tuple[Followed, Values]:
@@ -160,8 +161,9 @@ def at_ranks(values: Values, kept: int) -> Values:
 
 def _quantile_losses(logarithms: Values, bases: Values) -> Values:
     """Mean loss of the quantiles log Q of each memory, (memories,), all levels but the first in units of their own."""
-    levels = LEVELS[1:]
-    beyond = logarithms[None, :, None] - np.where(np.isfinite(bases), bases, 0.0)[:, None, 1:]
-    losses = np.where(beyond > 0, (1 - levels) * beyond, -levels * beyond) / np.sqrt(levels * (1 - levels))
     known = np.isfinite(bases[:, 1:]).all(axis=0)
-    return np.asarray(losses[..., known].mean(axis=(1, 2)) if known.any() else np.zeros(len(bases)))
+    if not known.any():
+        return np.zeros(len(bases))
+    levels, beyond = LEVELS[1:][known], logarithms[None, :, None] - bases[:, None, 1:][..., known]
+    losses = np.maximum((1 - levels) * beyond, -levels * beyond) / np.sqrt(levels * (1 - levels))
+    return np.asarray(losses.mean(axis=(1, 2)))

@@ -73,7 +73,7 @@ class Calibration:
     """Those of every point by itself; None where they were not kept, as of scores that were only counted"""
 
     @classmethod
-    def of(cls, scores: Array, floor: float, *, local: bool = True) -> Calibration:
+    def of(cls, scores: Array, floor: float, *, local: bool = True) -> Self:
         """Keep what quantiles need of (samples, points) scores, `local` ones among them."""
         place = place_of(scores)
         xp = place.xp
@@ -151,7 +151,7 @@ class Calibration:
                 f"Intervals of single points were calibrated for {self.points} values, but {values} are predicted: "
                 "calibrate again on this grid."
             )
-        return self.local.quantile(conformal_rank(alpha, self.n_samples, 1, "local")) * self.change(alpha)
+        return self.local.quantile(conformal_rank(alpha, self.n_samples, self.points, "local")) * self.change(alpha)
 
     def change(self, alpha: float) -> Any:
         """By how much the factor of points has changed along a stream."""
@@ -182,27 +182,22 @@ class PartsCalibration(Calibration):
     """Of each output"""
     sizes: tuple[int, ...] = ()
     """Values of each"""
-    apart: tuple[Followed, ...] = field(default=(), kw_only=True)
+    apart: tuple[Followed, ...] = ()
     """What samples observed since have told of each"""
 
     @classmethod
     def of_parts(cls, scores: Array, floor: float, sizes: Sequence[int]) -> PartsCalibration:
         """Keep what quantiles need of (samples, points) scores of outputs that have so many points."""
-        xp = place_of(scores).xp
-        ends = [0, *accumulate(sizes)]
-        parts = [scores[:, a:b] for a, b in pairwise(ends)]
-        gains = tuple(max(_high(part), np.finfo(float).tiny) for part in parts)
-        scaled = xp.concat([part / gain for part, gain in zip(parts, gains, strict=True)], axis=1)
-        whole = Calibration.of(scaled, floor, local=False)
-        kept = (whole.ranks, whole.scores, whole.points, whole.largest, floor)
-        return cls(*kept, gains, tuple(sizes), local=Local.of(scores))
+        gains = tuple(max(_high(scores[:, a:b]), np.finfo(float).tiny) for a, b in _ends(sizes))
+        scaled = scores / place_of(scores).put(np.repeat(gains, sizes))
+        return replace(cls.of(scaled, floor, local=False), gains=gains, sizes=tuple(sizes), local=Local.of(scores))
 
     def observed(self, scores: Array, sized: Values | None = None) -> tuple[Self, Values]:
         """After these scores of a stream, which each output follows by itself; shares missed are means over outputs."""
         scaled = scores / place_of(scores).put(np.repeat(self.gains, self.sizes))
         whole, _ = super().observed(scaled, sized)
         xp, found = place_of(scores).xp, []
-        for followed, (a, b) in zip(self.apart or [self._begun] * len(self.sizes), self._ends, strict=True):
+        for followed, (a, b) in zip(self.apart or [self._begun] * len(self.sizes), _ends(self.sizes), strict=True):
             found.append(followed.observed(to_host(xp.sort(scaled[:, a:b], axis=1)), sized))
         apart, missed = zip(*found, strict=True)
         return replace(whole, apart=tuple(apart)), np.mean(missed, axis=0)
@@ -224,14 +219,19 @@ class PartsCalibration(Calibration):
         found = [self._ratio(one, alpha) for one in self.apart]
         return place_of(self.scores).put(np.repeat(found, self.sizes))
 
-    @property
-    def _ends(self) -> list[tuple[int, int]]:
-        return list(pairwise([0, *accumulate(self.sizes)]))
+
+def _ends(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Where values of each output begin and end.
+
+    >>> _ends([3, 1])
+    [(0, 3), (3, 4)]
+    """
+    return list(pairwise([0, *accumulate(sizes)]))
 
 
 def _high(scores: Array) -> float:
     """A high quantile of all of them, or of a million."""
-    found = to_host(scores).reshape(-1)
+    found = to_host(scores).ravel()
     return float(np.quantile(found[:: max(1, found.size // 1_000_000)], _HIGH))
 
 
@@ -275,7 +275,7 @@ def nonconformity_scores(mean: Array, std: Array, truth: Array, floor: float, be
     xp = place_of(mean).xp
     missed = xp.abs(truth - mean)
     if beyond is not None:
-        missed = xp.where(missed > beyond, xp.sqrt(xp.clip((missed - beyond) * (missed + beyond), min=0.0)), 0.0)
+        missed = xp.sqrt(xp.clip((missed - beyond) * (missed + beyond), min=0.0))
     scores = missed / xp.clip(std, min=floor)
     # What is not finite (a roll-out that blew up) is covered by no interval.
     return xp.where(xp.isfinite(scores), scores, math.inf)
