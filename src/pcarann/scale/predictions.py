@@ -7,19 +7,21 @@ which are not looked at before somebody computes: ask `novelty`.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from pcarann.backend.arrays import to_host
+from pcarann.metrics import coverage, mean_width, relative_l2
 from pcarann.scale.asking import Asked, Pairs, opened_inputs, paired
 from pcarann.scale.engine import Budget, nothing, over_blocks
 from pcarann.scale.fields import cut_along, matrix_of
 from pcarann.uncertainty.bands import Band, factor_of
 from pcarann.uncertainty.conformal import Method
 
-__all__ = ["fields_of", "lazy_band", "lazy_novelty", "lazy_prediction", "lazy_score"]
+__all__ = ["errors_of", "fields_of", "lazy_band", "lazy_errors", "lazy_novelty", "lazy_prediction", "lazy_score"]
 
 _NAMES = ("mean", "std", "lower", "upper")
 
@@ -69,6 +71,28 @@ def lazy_score(model: Any, fitted: Any, X: Any, y: Any, sample_weight: Any) -> f
     return 1.0 - float(missed) / float(varied.sum()) if varied.any() else float(not missed)
 
 
+def lazy_errors(model: Any, X: Any, y: Any, how: dict[str, Any]) -> tuple[Any, ...]:
+    """The relative L² error of each lazy sample; with `alpha` and `method`, coverage and mean width of intervals."""
+    fitted = model.asked()
+    asked, pairs = Asked.of(model, fitted), Pairs.of(fitted, X, y)
+    if "alpha" in how:
+        factor_of(fitted.calibration, math.prod(fitted.output_grid), how["alpha"], how["method"])  # warns, once
+    blocks, own = paired(pairs)
+    constants = {"asked": asked, "grids": pairs.grids, "how": how}
+    _, kept = over_blocks(_errors_block, blocks, own, constants, nothing)
+    errors, *means = zip(*kept, strict=True)
+    return np.concatenate(errors), *(float(np.average(one, weights=[len(part) for part in errors])) for one in means)
+
+
+def errors_of(found: Mapping[str, Any], truth: Any) -> tuple[Any, ...]:
+    """The relative L² error of each sample in memory, and where there are intervals, their coverage and mean width."""
+    errors = relative_l2(found["mean"], truth, per_sample=True)
+    if "lower" not in found:
+        return (errors,)
+    ends = found["lower"], found["upper"]
+    return errors, coverage(*ends, truth), mean_width(*ends)
+
+
 def fields_of(asked: Asked, first: int, X: Any, how: dict[str, Any]) -> dict[str, Any]:
     """Predicted fields of a block by name: mean, with `std`, or with `alpha` and `method` of intervals, if asked."""
     if "alpha" in how:
@@ -116,13 +140,24 @@ def _joined(parts: list[Any]) -> Any:
 def _score_block(raw: Any, truth: Any, first: int, *, asked: Asked, grids: Any, weights: Any) -> tuple[Any, None]:
     """Weight, mean and Σ w (u − ū)² of each value, and Σ w (û − u)² of all."""
     found = to_host(asked("predict", first, raw.reshape(-1, *grids[0]))).reshape(truth.shape)
-    truth, w = np.asarray(truth, dtype=np.float64), weights[first : first + len(truth), None]
-    if not np.isfinite(truth).all():
-        bad = first + int(np.isfinite(truth).all(axis=1).argmin())
-        raise ValueError(f"y contains NaN or infinity in sample {bad}.")
+    truth, w = _finite(truth, first), weights[first : first + len(truth), None]
     weight = float(w.sum())
     mean = (w * truth).sum(axis=0) / (weight or 1.0)
     return (weight, mean, (w * (truth - mean) ** 2).sum(axis=0), float((w * (truth - found) ** 2).sum())), None
+
+
+def _finite(truth: Any, first: int) -> Any:
+    finite = np.isfinite(truth).all(axis=1)
+    if not finite.all():
+        raise ValueError(f"y contains NaN or infinity in sample {first + int(finite.argmin())}.")
+    return np.asarray(truth, dtype=np.float64)
+
+
+def _errors_block(
+    raw: Any, truth: Any, first: int, *, asked: Asked, grids: Any, how: dict[str, Any]
+) -> tuple[None, tuple[Any, ...]]:
+    found = fields_of(asked, first, raw.reshape(-1, *grids[0]), how)
+    return None, errors_of(found, _finite(truth, first).reshape(-1, *grids[1]))
 
 
 def _moments(parts: list[Any]) -> Any:
