@@ -27,7 +27,7 @@ from pcarann.cli.options import (
     packing_facts,
 )
 from pcarann.cli.output import busy, say, show
-from pcarann.cli.scale import scale_options
+from pcarann.cli.scale import in_memory, scale_options
 from pcarann.cli.stages import stage_facts, stage_options, staged_or_none
 from pcarann.cli.targets import Target, target_option
 
@@ -94,6 +94,8 @@ def fit(data: Source, target: Target, march: bool, auto: bool, as_json: bool, **
     stages = staged_or_none(parameters)
     if stages is not None and auto:
         raise click.UsageError("--auto tries stages by itself: it does not go with --stages.")
+    if auto:
+        in_memory(data, "--auto")
     target.check(MODEL, data.files())
     a, u = data.pair()
     mesh = _mesh(named, data, march and stages is None)
@@ -160,6 +162,7 @@ def _rewriting(doing: str) -> Callable[[Change], click.Command]:
         @target_option(
             about="Model file to write. An existing file is replaced only if it is a model file.  [default: MODEL]"
         )
+        @scale_options
         @json_option
         def command(model: Path, data: Source, target: Target | None, as_json: bool) -> None:
             target = target or Target(model, "MODEL", force=True)
@@ -186,13 +189,13 @@ def calibrate(model: Any, a: Any, u: Any) -> tuple[str, dict[str, Any]]:
 @_rewriting("Adapting to")
 def adapt(model: Any, a: Any, u: Any) -> tuple[str, dict[str, Any]]:
     """Adapt the readout of MODEL to new samples by recursive least squares."""
-    from pcarann.metrics import relative_l2
+    from pcarann.scale.kinds import is_lazy
+    from pcarann.scale.predictions import errors_of, lazy_errors
 
     def error() -> Any:
-        found = model.predict(a)
-        if isinstance(u, dict):
-            return {name: relative_l2(found[name], truth) for name, truth in u.items()}
-        return relative_l2(found, u)
+        found = lazy_errors(model, a, u, {}) if is_lazy(a, u) else errors_of({"mean": model.predict(a)}, u)
+        means = {name: float(errors.mean()) for name, (errors, *_) in found.items()}
+        return means.get("", means)
 
     before = error() if matches(model, u) else None
     start = time.perf_counter()

@@ -31,7 +31,7 @@ from pcarann.cli.options import (
 )
 from pcarann.cli.output import busy, show
 from pcarann.cli.pictures import draw_samples, picture_targets
-from pcarann.cli.scale import scale_options
+from pcarann.cli.scale import in_memory, scale_options
 from pcarann.cli.targets import Target, target_option
 from pcarann.cli.trust import Evaluated, draw_trusts
 from pcarann.files import atomic_writer
@@ -192,26 +192,35 @@ def _flat(fields: Mapping[str, Any]) -> dict[str, Any]:
 )
 @method_option
 @click.option("--plots", type=click.Path(path_type=Path), help="Folder for pictures: samples, coverage, errors.")
+@scale_options
 @device_option
 @json_option
 def evaluate(model: Path, data: Source, alpha: float, method: Any, plots: Path | None, **others: Any) -> None:
     """Compare predictions with the outputs in DATA."""
+    from pcarann.scale.kinds import is_lazy
+    from pcarann.scale.predictions import errors_of, lazy_errors
+
+    if plots is not None:
+        in_memory(data, "--plots")
     targets = {} if plots is None else picture_targets(plots, [model, *data.files()])
     fitted = load_surrogate(model, others["device"])
     a, u = data.pair()
     record = fitted.fitted_
     matches(fitted, u)
+    how = {} if record.calibration is None or record.stale else {"alpha": alpha, "method": method}
+    errors: dict[str, tuple[Any, ...]] = {}
+    found: dict[str, Any] = {}
     with busy(f"Evaluating {count(a)} samples"):
-        if record.calibration is None or record.stale:
-            found = {"mean": fitted.predict(a)}
+        if is_lazy(a, u):
+            errors = lazy_errors(fitted, a, u, how)
         else:
-            found = vars(fitted.predict_interval(a, alpha, method))
+            found = vars(fitted.predict_interval(a, **how)) if how else {"mean": fitted.predict(a)}
+    if found:
+        _warn_of_training(fitted, a, u)
+        errors = errors_of(found, u)
     facts: dict[str, Any] = {"samples": count(a)}
-    _warn_of_training(fitted, a, u)
-    named = {"": u} if not isinstance(u, Mapping) else u
-    for name, truth in named.items():
-        fields = {part: field[name] if name else field for part, field in found.items()}
-        facts |= {f"{name}.{fact}" if name else fact: value for fact, value in _errors(fields, truth, alpha).items()}
+    for name, one in errors.items():
+        facts |= {f"{name}.{fact}" if name else fact: value for fact, value in _facts(1 - alpha, *one).items()}
     if record.stale:
         facts["intervals"] = "none: the model was changed after its calibration, calibrate again"
     if targets:
@@ -221,12 +230,9 @@ def evaluate(model: Path, data: Source, alpha: float, method: Any, plots: Path |
 
 
 def _warn_of_training(model: Any, a: Any, u: Any) -> None:
-    """Say that errors are of samples that a model knows; of lazy ones that is not looked for."""
-    from pcarann.scale.kinds import is_lazy
+    """Say that errors are of samples that a model knows."""
     from pcarann.validation import warn_user
 
-    if is_lazy(a, u):
-        return
     trained = model.trained_on(a, u)
     if trained.any():
         warn_user(
@@ -235,18 +241,13 @@ def _warn_of_training(model: Any, a: Any, u: Any) -> None:
         )
 
 
-def _errors(found: Mapping[str, Any], truth: Any, alpha: float) -> dict[str, Any]:
+def _facts(level: float, errors: Any, *intervals: float) -> dict[str, Any]:
     """Errors of one output, and how good its intervals are where there are some."""
-    from pcarann.metrics import coverage, mean_width, relative_l2
-
-    errors = relative_l2(found["mean"], truth, per_sample=True)
     facts: dict[str, Any] = {
         "relative_l2_mean": float(np.mean(errors)),
         "relative_l2_median": float(np.median(errors)),
         "relative_l2_max": float(np.max(errors)),
     }
-    if "lower" in found:
-        facts["interval_level"] = 1 - alpha
-        facts["interval_coverage"] = coverage(found["lower"], found["upper"], truth)
-        facts["interval_mean_width"] = mean_width(found["lower"], found["upper"])
+    if intervals:
+        facts |= {"interval_level": level, "interval_coverage": intervals[0], "interval_mean_width": intervals[1]}
     return facts

@@ -15,7 +15,16 @@ import click
 
 from pcarann.validation import check_memory
 
-__all__ = ["scale_options"]
+__all__ = ["in_memory", "scale_options"]
+
+_LEAST = 1 << 24  # bytes that blocks of two tasks take, where they are of 1 MB
+_PATIENCE = 10  # seconds in which a scheduler may answer
+
+
+def in_memory(data: Any, option: str) -> None:
+    """Refuse data that are read by blocks, on behalf of an option that needs them in memory."""
+    if data.chunks is not None:
+        raise click.UsageError(f"{option} needs DATA in memory: it does not go with --memory and --scheduler.")
 
 
 def scale_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -47,6 +56,8 @@ def _enter(stack: ExitStack, memory: str | None, scheduler: str | None) -> None:
         raise ImportError("--memory and --scheduler need Dask: install it with pip install 'pcarann[scale]'.") from None
     if memory is not None:
         size = check_memory(memory)
+        if size < _LEAST:
+            raise click.UsageError(f"--memory {memory} is too little to read DATA by blocks: give 16MB, or more.")
         stack.enter_context(limited(size))
         # Chunks of files: several fit into what one task may take.
         stack.enter_context(dask.config.set({"array.chunk-size": max(size // 64, 1 << 16)}))
@@ -54,6 +65,6 @@ def _enter(stack: ExitStack, memory: str | None, scheduler: str | None) -> None:
         from distributed import Client
 
         try:
-            stack.enter_context(Client(scheduler, timeout="10s"))
+            stack.enter_context(Client(scheduler, timeout=_PATIENCE))
         except (OSError, TimeoutError, ValueError) as error:
             raise ValueError(f"There is no Dask scheduler at {scheduler}: {type(error).__name__}.") from error

@@ -7,6 +7,7 @@ which are not looked at before somebody computes: ask `novelty`.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from pcarann.backend.arrays import to_host
 from pcarann.containers.exchange import checked_outputs
+from pcarann.metrics import coverage, mean_width, relative_l2
 from pcarann.scale.asking import Asked, Inputs, Pairs, paired
 from pcarann.scale.engine import Budget, nothing, over_blocks
 from pcarann.scale.fields import cut_along
@@ -22,7 +24,7 @@ from pcarann.uncertainty.bands import factor_of
 from pcarann.uncertainty.conformal import Method
 from pcarann.validation import in_block
 
-__all__ = ["fields_of", "lazy_band", "lazy_novelty", "lazy_prediction", "lazy_score"]
+__all__ = ["errors_of", "fields_of", "lazy_band", "lazy_errors", "lazy_novelty", "lazy_prediction", "lazy_score"]
 
 _NAMES = ("mean", "std", "lower", "upper")
 
@@ -65,6 +67,38 @@ def lazy_score(model: Any, fitted: Any, X: Any, y: Any, sample_weight: Any) -> f
     constants = {"asked": asked, "folds": pairs.folds, "weights": weights}
     (_, _, varied, missed), _ = over_blocks(_score_block, blocks, own, constants, _moments)
     return 1.0 - float(missed) / float(varied.sum()) if varied.any() else float(not missed)
+
+
+def lazy_errors(model: Any, X: Any, y: Any, how: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
+    """`errors_of` lazy samples; `how` may hold `alpha` and `method` of intervals."""
+    fitted = model.asked()
+    asked, pairs = Asked.of(model, fitted), Pairs.of(fitted, X, y)
+    if "alpha" in how:
+        factor_of(fitted.calibration, math.prod(fitted.output_grid), how["alpha"], how["method"])  # warns, once
+    blocks, own = paired(pairs)
+    constants = {"asked": asked, "folds": pairs.folds, "how": how}
+    _, kept = over_blocks(_errors_block, blocks, own, constants, nothing)
+    return {name: _averaged([one[name] for one in kept]) for name in kept[0]}
+
+
+def _averaged(parts: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+    errors, *means = zip(*parts, strict=True)
+    return np.concatenate(errors), *(float(np.average(one, weights=[len(part) for part in errors])) for one in means)
+
+
+def errors_of(found: Mapping[str, Any], truth: Any) -> dict[str, tuple[Any, ...]]:
+    """The relative L² error of each sample in memory, and where there are intervals, their coverage and mean width.
+
+    Of each output by name; the one without a name is called "".
+    """
+    if isinstance(truth, Mapping):
+        each = ({kind: fields[name] for kind, fields in found.items()} for name in truth)
+        return {name: errors_of(one, truth[name])[""] for name, one in zip(truth, each, strict=True)}
+    errors = relative_l2(found["mean"], truth, per_sample=True)
+    if "lower" not in found:
+        return {"": (errors,)}
+    ends = found["lower"], found["upper"]
+    return {"": (errors, coverage(*ends, truth), mean_width(*ends))}
 
 
 def fields_of(asked: Asked, first: int, X: Any, how: dict[str, Any]) -> dict[str, Any]:
@@ -123,6 +157,15 @@ def _score_block(raw: Any, truth: Any, first: int, *, asked: Asked, folds: Any, 
     weight = float(w.sum())
     mean = (w * truth).sum(axis=0) / (weight or 1.0)
     return (weight, mean, (w * (truth - mean) ** 2).sum(axis=0), float((w * (truth - found) ** 2).sum())), None
+
+
+def _errors_block(
+    raw: Any, truth: Any, first: int, *, asked: Asked, folds: Any, how: dict[str, Any]
+) -> tuple[None, dict[str, tuple[Any, ...]]]:
+    y = folds[1].folded(truth)
+    with in_block(first):
+        checked_outputs(y, asked.part(first, len(raw)))
+    return None, errors_of(fields_of(asked, first, folds[0].folded(raw), how), y)
 
 
 def _moments(parts: list[Any]) -> Any:
