@@ -5,7 +5,7 @@ import pytest
 from lazy_data import OPTIONS, apart, fields, lazily
 
 from pcarann import Fields, PCARaNN, auto
-from pcarann.scale import ScaleReport, limited
+from pcarann.scale import ScaleReport, SideReport, limited
 
 A, U = fields(420)
 REFINED = OPTIONS | {"scales": "refined"}  # PCAs of the inner samples alone
@@ -36,6 +36,25 @@ def test_the_report_says_how_the_pca_was_found(known):
     assert inputs.blocks > 1
     assert "Gram matrix" in str(model.scale_report_)
     assert known.scale_report_ is None
+
+
+@pytest.mark.parametrize(
+    ("method", "accuracy", "said"),
+    [
+        ("covariance in stages", 1.02, "the last mode is no more than rounding: the data have lower rank"),
+        ("covariance", 3e-10, "the last mode is accurate to 3e-10"),
+        ("subspace iteration", 0.2, "singular values moved by 0.2 in the last pass"),
+    ],
+)
+def test_the_report_says_in_words_how_good_the_modes_are(method, accuracy, said):
+    report = ScaleReport((SideReport("X", method, accuracy, 3, 1, 1e9),), 10**9, 2)
+    assert str(report).endswith(f"\nX: PCA by {method}, {said}; 3 passes over 1 blocks, 1 GB read")
+
+
+@pytest.mark.filterwarnings("ignore:n_components=12 was asked for", "ignore:.*no better than the mean")
+def test_the_report_of_fields_that_are_all_alike_says_so():
+    model = PCARaNN(**OPTIONS).fit(lazily(np.ones((60, 2, 20)), 30), U[:60])
+    assert "no more than rounding: the data have lower rank" in str(model.scale_report_)
 
 
 def test_the_first_look_at_lazy_fields_counts_among_the_seconds_of_a_fit(known):

@@ -78,6 +78,19 @@ def test_modes_by_iteration_where_no_gram_matrix_fits(shape, monkeypatch):
         found(fields, 0.9)
 
 
+@pytest.mark.parametrize("shape", [(200, 60), (60, 200)])
+def test_modes_by_iteration_are_no_more_than_the_rank(shape, monkeypatch, recwarn):
+    monkeypatch.setattr(reading, "MOST_SHORT", 10)
+    fields = matrix(*shape, rank=3).reshape(shape[0], 4, -1)
+    model = PCARaNN(n_components=(8, 1), widths=(10, 10), n_members=1, ridge=1e-3, scales="energy")
+    model.fit(lazily(fields, 50), fields[:, 0, 0])
+    assert model.scale_report_.sides[0].method == "subspace iteration"
+    assert model.input_pca_.n_components == 3
+    said = [str(one.message) for one in recwarn]
+    assert f"n_components=8 was asked for, but the {shape[0]} inputs have rank 3: using 3 modes." in said
+    assert not any("settled" in one for one in said)
+
+
 @pytest.mark.parametrize(("decay", "warned"), [(0.3, True), (2.0, False)])
 def test_modes_that_have_not_settled_are_said_with_what_helps(decay, warned, monkeypatch, recwarn):
     monkeypatch.setattr(reading, "MOST_SHORT", 10)
@@ -89,5 +102,6 @@ def test_modes_that_have_not_settled_are_said_with_what_helps(decay, warned, mon
     assert len(said) == warned
     assert (model.scale_report_.sides[0].accuracy > 0.01) == warned
     if warned:
+        assert "singular values moved by 0.0" in str(model.scale_report_)
         assert "last modes of X have not settled" in said[0]
         assert "Lower n_components, or allow each task 0.00012 GB: then modes are exact." in said[0]

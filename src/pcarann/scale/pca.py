@@ -27,6 +27,7 @@ from pcarann.latent.pca import GRAM_TOLERANCE, PCA, RANK_TOLERANCE, leading_eige
 from pcarann.latent.source import PcaOptions
 from pcarann.scale.blockwork import Directions
 from pcarann.scale.reading import MOST_SHORT, Projected, Reader, Tall, Wide
+from pcarann.scale.report import ITERATION
 
 __all__ = ["lazy_pca"]
 
@@ -59,7 +60,7 @@ def lazy_pca(reader: Tall | Wide, options: PcaOptions, name: str) -> tuple[PCA, 
         log.method = "Gram matrix" if reader.wide else "covariance"
         found = _by_gram(reader, options, name)
     else:
-        found = _by_iteration(reader, options)
+        found = _by_iteration(reader, options, name)
     sign = mode_signs(found.modes)
     modes = found.modes * sign[:, None]
     pca = PCA(
@@ -74,27 +75,40 @@ def lazy_pca(reader: Tall | Wide, options: PcaOptions, name: str) -> tuple[PCA, 
 
 
 def _by_gram(reader: Tall | Wide, options: PcaOptions, name: str) -> _Modes:
-    xp, gram = reader.place.xp, reader.look.gram
+    gram = reader.look.gram
     start, energies, energy = leading_eigenvectors(gram, options.n_components)
     if options.watch is not None:
         options.watch(reader, gram, start)
-    root = reader.frame.rooted(slice(None))
-    mean = reader.place.put(reader.mean)
-    level = float(xp.linalg.vector_norm(mean if root is None else mean * root))
-    bound = RANK_TOLERANCE * math.hypot(level * math.sqrt(reader.inner), math.sqrt(energy))
+    bound = _noise(reader, energy)
     last, first = float(energies[-1]), float(energies[0])
-    reader.log.accuracy = 2.0**-52 * math.sqrt(first / last) if last > 0 else 1.0
+    reader.log.accuracy = _rounding(math.sqrt(first), math.sqrt(max(last, 0.0)))
     if last > GRAM_TOLERANCE * first and last > bound**2:
         return _resolved(reader, start, energies, energy)
     reader.log.method += " in stages"
     found = _Staged.of(reader, int(start.shape[1]))
     rank = found.rank(reader, bound)
-    reader.log.accuracy = 2.0**-52 * float(found.singular[0]) / max(float(found.singular[rank - 1]), 1e-300)
+    reader.log.accuracy = _rounding(float(found.singular[0]), float(found.singular[rank - 1]))
+    _say_the_rank(reader, options, name, rank)
+    return found.modes(reader, rank, energy)
+
+
+def _noise(reader: Reader, energy: float) -> float:
+    """Singular values below this are rounding of the fields as they were given."""
+    root, mean = reader.frame.rooted(slice(None)), reader.place.put(reader.mean)
+    level = float(reader.place.xp.linalg.vector_norm(mean if root is None else mean * root))
+    return RANK_TOLERANCE * math.hypot(level * math.sqrt(reader.inner), math.sqrt(energy))
+
+
+def _say_the_rank(reader: Reader, options: PcaOptions, name: str, rank: int) -> None:
     asked = options.n_components
     if not isinstance(asked, float) and rank < min(asked, reader.frame.values):
         said = f"the {reader.inner} {name} have rank {rank}: using {rank} modes."
         options.complain(f"n_components={asked} was asked for, but {said}")
-    return found.modes(reader, rank, energy)
+
+
+def _rounding(first: float, last: float) -> float:
+    """Of the last of singular values, relative to itself."""
+    return 2.0**-52 * first / last if last > 0 else 1.0
 
 
 def _resolved(reader: Tall | Wide, start: Array, energies: Array, energy: float) -> _Modes:
@@ -191,7 +205,7 @@ class _Staged:
         return _Modes(self.short[:, :rank].T, self.singular[:rank], self.codes[:, :rank], energy, self.sizes)
 
 
-def _by_iteration(reader: Tall | Wide, options: PcaOptions) -> _Modes:
+def _by_iteration(reader: Tall | Wide, options: PcaOptions, name: str) -> _Modes:
     """Modes from subspace iteration, where no Gram matrix fits."""
     if isinstance(options.n_components, float):
         raise ValueError(
@@ -210,13 +224,17 @@ def _by_iteration(reader: Tall | Wide, options: PcaOptions) -> _Modes:
     long = reader.frame.values if reader.wide else reader.inner
     found = reader.stage(_directions(B[:, :0], B, False, False), place.zeros(long, 0))
     W, singular, right = _thin_svd(found.P)
+    energy = float(found.energies[np.flatnonzero(reader.frame.inner), 0].sum())
+    known = to_host(singular[:count])
+    rank = max(1, int((known > _noise(reader, energy)).sum()))
+    if rank < count:
+        _say_the_rank(reader, options, name, rank)
+        count = rank
     turn = right.T[:, :count] / (_safe(singular)[:count] if reader.wide else 1.0)
     latents = found.codes @ turn
-    inner = np.flatnonzero(reader.frame.inner)
-    energy = float(found.energies[inner, 0].sum())
-    reader.log.method = "subspace iteration"
-    known = to_host(singular[:count])
-    reader.log.accuracy = float(np.max(np.abs(known - np.sqrt(values)) / np.maximum(known, 1e-300)))
+    reader.log.method = ITERATION
+    moved = np.abs(known - np.sqrt(values)) / np.maximum(known, 1e-300)
+    reader.log.accuracy = float(moved[:count].max())
     if reader.log.accuracy > _SETTLED:
         options.complain(_unsettled(reader, short))
     modes = W[:, :count].T if reader.wide else (B @ turn).T

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Log", "ScaleReport", "SideReport"]
+__all__ = ["ITERATION", "Log", "ScaleReport", "SideReport"]
+
+ITERATION = "subspace iteration"
+_ROUNDED = 0.1  # of a mode that says nothing
 
 
 @dataclass
@@ -28,13 +31,22 @@ class SideReport:
     method: str
     """"covariance", "Gram matrix", either "in stages" where modes lie deep, or "subspace iteration\""""
     accuracy: float
-    """Relative rounding of the modes' singular values, or, of an iteration, their last change"""
+    """Relative rounding of the last mode's singular value, or, of an iteration, the largest last change of one"""
     passes: int
     """Times that all samples were read"""
     blocks: int
     """Of one pass"""
     read: float
     """Bytes, as the plan of the chunks foresees them"""
+
+    @property
+    def quality(self) -> str:
+        """How good the modes are, in words"""
+        if self.method == ITERATION:
+            return f"singular values moved by {self.accuracy:.1g} in the last pass"
+        if self.accuracy > _ROUNDED:
+            return "the last mode is no more than rounding: the data have lower rank"
+        return f"the last mode is accurate to {self.accuracy:.1g}"
 
 
 @dataclass(frozen=True)
@@ -52,7 +64,7 @@ class ScaleReport:
         lines = [f"{self.memory / 1e9:.3g} GB for {self.tasks} tasks at a time in each process"]
         for side in self.sides:
             lines.append(
-                f"{side.name}: PCA by {side.method}, relative accuracy {side.accuracy:.1g}; {side.passes} passes over "
-                f"{side.blocks} blocks, {side.read / 1e9:.3g} GB read"
+                f"{side.name}: PCA by {side.method}, {side.quality}; {side.passes} passes over {side.blocks} blocks, "
+                f"{side.read / 1e9:.3g} GB read"
             )
         return "\n".join(lines)
