@@ -1,5 +1,8 @@
+import tracemalloc
+
 import numpy as np
 import pytest
+from conditioned_rows import conditioned
 
 from pcarann import PCARaNN
 from pcarann.backend.arrays import to_host
@@ -86,6 +89,29 @@ def test_the_criteria_stay_exact_where_features_interpolate_and_the_ridge_vanish
     spectrum = spectrum_of_rows(H, Y)
     for ridge in (1e-6, 1e-10, 1e-13):
         assert getattr(spectrum, criterion)(ridge) == pytest.approx(LITERAL[criterion](H, Y, ridge), rel=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(14, 25), (20, 20)])
+def test_ill_conditioned_features_that_interpolate_have_orthonormal_left_vectors(shape):
+    """From HHᵀ, whose eigenvectors they are: from HᵀH they would come divided by σ, and err by eps/σ²."""
+    left = spectrum_of_rows(conditioned(*shape, 1e6), np.ones((shape[0], 1))).left
+    assert np.allclose(left.T @ left, np.eye(shape[0]), rtol=0, atol=1e-13)
+
+
+def test_a_spectrum_of_many_samples_takes_memory_of_the_order_of_its_rows():
+    H, Y = noisy((1000, 4))
+    tracemalloc.start()
+    spectrum_of_rows(H, Y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1e6  # samples × samples would be 8 MB
+
+
+def test_the_rank_counts_eigenvalues_above_rounding_of_the_largest():
+    rounding = 20 * 2.0**-52
+    squares = np.r_[np.zeros(16), 3 * 0.75 * rounding, 3 * 1.5 * rounding, 1e-9, 3.0]
+    spectrum = spectrum_of_gram(np.diag(squares), np.ones((20, 1)))
+    assert np.array_equal(spectrum.squares, squares[-3:])
 
 
 @SHAPES
