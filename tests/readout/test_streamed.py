@@ -143,7 +143,7 @@ def test_very_many_features_are_shifted_to_the_rounding_of_their_products_even_w
     monkeypatch.setattr("pcarann.readout.streamed._ORTHOGONAL_FEATURES", 2)
     H, Y = np.diag([1.0, 1.0, 1e-10]), np.ones((3, 1))
     report = solve_streamed_readout(stream(H, Y, 1)).report
-    assert report.ridge == pytest.approx(2 * 2.0**-52 * 2, rel=1e-12)
+    assert report.ridge == pytest.approx(2 * 2.0**-52 * 2, rel=1e-12, abs=0)
 
 
 def test_very_many_features_are_shifted_no_further_than_a_factor_needs(monkeypatch):
