@@ -232,7 +232,7 @@ def transposed_product(rows: Array, coefficients: Array) -> Array:
     return (coefficients.T @ rows).T
 
 
-def minimum_norm(features: Array, targets: Array, *, interpolates: bool = True) -> Solution:
+def minimum_norm(features: Array, targets: Array) -> Solution:
     """Minimum-norm least squares: V = Σ vᵢ uᵢᵀY / sᵢ over the singular values that stand above rounding."""
     xp = place_of(features).xp
     left, singular, right = xp.linalg.svd(features, full_matrices=False)
@@ -240,7 +240,7 @@ def minimum_norm(features: Array, targets: Array, *, interpolates: bool = True) 
     rank = int(xp.sum(xp.astype(singular > cut, xp.int64)))
     V = right[:rank, :].T @ ((left[:, :rank].T @ targets) / singular[:rank, None])
     condition = float(singular[0] / singular[rank - 1]) if rank else 1.0
-    dual = interpolates and rank == features.shape[0]
+    dual = rank == features.shape[0]
     basis = (left[:, :rank] if dual else right[:rank, :].T) / singular[:rank]
     report = ReadoutReport("svd", _form(_is_dual(features)), rank, condition)
     return Solution(V, report, dual, lambda rhs: basis @ (basis.T @ rhs))

@@ -163,7 +163,7 @@ def joined_triangle(parts: list[Array]) -> Array:
 
 
 def _orthogonal(R: Array, ridge: float, size: int) -> Solution:
-    """Least squares from the triangle of (H Y; √λI 0)."""
+    """Least squares from the triangle of (H Y; √λI 0), which has more rows than H has columns."""
     R = triangle(stacked(R[:, :size], R[:, size:], ridge))
-    found = minimum_norm(R[:, :size], R[:, size:], interpolates=False)
-    return replace(found, report=replace(found.report, form="primal", ridge=ridge))
+    found = minimum_norm(R[:, :size], R[:, size:])
+    return replace(found, report=replace(found.report, ridge=ridge))
