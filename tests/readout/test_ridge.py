@@ -114,6 +114,11 @@ def test_the_rank_counts_eigenvalues_above_rounding_of_the_largest():
     assert np.array_equal(spectrum.squares, squares[-3:])
 
 
+def test_sums_have_no_more_directions_than_samples_even_where_rounding_stands_above_the_cut():
+    sums = NormalEquations(np.diag([1e-14, 1.0, 2.0]), np.ones((3, 1)), 5.0, samples=2)
+    assert np.array_equal(spectrum_of_sums(sums).squares, [1.0, 2.0])
+
+
 @SHAPES
 @CRITERIA
 def test_the_gram_matrix_gives_the_same_criteria_as_the_rows(backend, shape, criterion):

@@ -94,7 +94,8 @@ def _spectrum(squares: Array, left: Array, targets: Array) -> Spectrum:
 def spectrum_of_sums(sums: NormalEquations) -> Spectrum:
     """Decompose the sums of streamed rows; leave-one-out needs the rows, and cannot follow."""
     xp = place_of(sums.normal).xp
-    squares, right = _significant(*xp.linalg.eigh(sums.normal))
+    squares, right = xp.linalg.eigh(sums.normal)
+    squares, right = _significant(squares, right, sums.samples)
     coefficients = (right.T @ sums.moment) / xp.sqrt(squares)[:, None]
     return Spectrum(squares, coefficients, sums.energy, sums.samples)
 
@@ -119,9 +120,10 @@ def choose_ridge(spectrum: Spectrum) -> float:
     return min(ridges, key=spectrum.gcv)
 
 
-def _significant(squares: Array, vectors: Array) -> tuple[Array, Array]:
-    """Drop the eigenpairs that are rounding of the largest."""
+def _significant(squares: Array, vectors: Array, most: int | None = None) -> tuple[Array, Array]:
+    """Drop the eigenpairs that are rounding of the largest, and those past `most`."""
     xp = place_of(squares).xp
     cut = squares.shape[0] * _EPS * float(squares[-1])
     rank = int(xp.sum(xp.astype(squares > cut, xp.int64)))
+    rank = rank if most is None else min(rank, most)
     return squares[squares.shape[0] - rank :], vectors[:, squares.shape[0] - rank :]
