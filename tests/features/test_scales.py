@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pcarann.backend.random import spread
 from pcarann.features.random_layers import HiddenLayers, anchor_features
 from pcarann.features.scales import energy_matched_scale, energy_matched_scales, gain_scales
 from pcarann.operator import PCARaNN
@@ -46,6 +47,19 @@ def test_small_signal_features_carry_the_energy_they_were_given():
     assert energy == pytest.approx(0.7 * target, rel=0.03)
 
 
+@pytest.mark.parametrize("width", [4, 100, 2500])
+def test_without_a_target_the_scale_is_the_geometric_middle_of_its_bounds(width):
+    lowest, highest = (paper_rule(3.0, energy, width, 0.7) for energy in (0.0, 1e30))
+    middle = energy_matched_scale(3.0, None, width=width, share=0.7)
+    assert middle == pytest.approx(math.sqrt(lowest * highest), rel=1e-14)
+
+
+def test_outputs_whose_energy_overflows_take_the_largest_scales():
+    rng = np.random.default_rng(0)
+    layers, x, y = HiddenLayers(0, 0, (5, 40, 20)), rng.normal(size=(50, 5)), rng.normal(size=(50, 4))
+    assert energy_matched_scales(layers, x, y, unit=1e200) == energy_matched_scales(layers, x, y, unit=1e20)
+
+
 def test_inputs_without_energy_have_scale_one():
     assert energy_matched_scale(0.0, 5.0, width=10, share=0.7) == 1.0
 
@@ -76,7 +90,14 @@ def test_gains_do_not_depend_on_the_unit_of_the_inputs(unit):
     x = np.random.default_rng(0).normal(size=(80, 5))
     layers = HiddenLayers(0, 0, (5, 20, 10))
     r1, r2 = gain_scales(layers, x, GAINS)
-    assert gain_scales(layers, unit * x, GAINS) == pytest.approx((r1 / unit, r2), rel=1e-12)
+    assert gain_scales(layers, unit * x, GAINS) == pytest.approx((r1 / unit, r2), rel=1e-12, abs=0)
+
+
+def test_gains_of_many_samples_are_those_of_some_spread_over_all():
+    x = np.sort(np.random.default_rng(0).normal(size=(3000, 5)), axis=0)
+    layers = HiddenLayers(0, 0, (5, 20, 10))
+    assert gain_scales(layers, x, GAINS) == gain_scales(layers, x[spread(3000, 2048)], GAINS)
+    assert gain_scales(layers, x, GAINS) == pytest.approx(gain_scales(layers, x[::2], GAINS), rel=0.05)
 
 
 def test_inputs_without_energy_take_the_gain_as_their_scale():

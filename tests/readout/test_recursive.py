@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from pcarann.backend.arrays import to_host
-from pcarann.readout.recursive import Dual, Primal, RecursiveLeastSquares
+from pcarann.readout.recursive import Dual, Primal, RecursiveLeastSquares, appended
 
 RNG = np.random.default_rng(0)
 P = 12
@@ -92,19 +92,44 @@ def test_a_stream_that_outgrows_the_features_switches_to_the_primal():
     assert isinstance(learner.state, Dual)
     for i in range(30):
         learner = learner.update(new_H[i : i + 1], new_Y[i : i + 1])
+        assert isinstance(learner.state, Dual if 5 + i + 1 <= P else Primal)
         expected = batch_ridge(np.vstack([H, new_H[: i + 1]]), np.vstack([Y, new_Y[: i + 1]]))
         assert np.allclose(learner.readout, expected, rtol=0, atol=1e-9)
-    assert isinstance(learner.state, Primal)
 
 
-@FORMS
-def test_forgetting_weighs_rows_by_age(n_old):
+@pytest.mark.parametrize(("n_old", "n_new"), [(40, 10), (5, 4), (5, 10)], ids=["primal", "dual", "outgrown"])
+def test_forgetting_weighs_rows_by_age(n_old, n_new):
     H, Y, _, learner = begin(n_old, "ridge")
-    new_H, new_Y = rows(10, seed=1)
+    new_H, new_Y = rows(n_new, seed=1)
     found = learner.update(new_H, new_Y, forgetting=0.8).readout
-    ages = np.concatenate([np.full(n_old, 10), np.arange(9, -1, -1)])
+    ages = np.concatenate([np.full(n_old, n_new), np.arange(n_new)[::-1]])
     expected = batch_ridge(np.vstack([H, new_H]), np.vstack([Y, new_Y]), 0.8**ages)
     assert np.allclose(found, expected, rtol=0, atol=1e-9)
+
+
+def test_a_dual_that_forgets_nothing_keeps_its_rows_and_their_factor():
+    *_, learner = begin(5, "ridge")
+    new_H, new_Y = rows(4, seed=1)
+    state = learner.update(new_H, new_Y).state
+    assert state.blocks[0] is learner.state.blocks[0]
+    assert state.blocks[1] is new_H
+    assert np.array_equal(state.lower[:5, :5], learner.state.lower)
+
+
+def test_rows_that_are_appended_one_by_one_stay_in_order_and_in_few_blocks():
+    """Like the digits of a binary number: 22 = 16 + 4 + 2."""
+    H, _ = rows(22)
+    blocks = (H[:1],)
+    for i in range(1, 22):
+        blocks = appended(blocks, H[i : i + 1])
+    assert [len(block) for block in blocks] == [16, 4, 2]
+    assert np.array_equal(np.vstack(blocks), H)
+    assert [len(block) for block in appended(blocks, H[:3])] == [16, 9]
+
+
+def test_samples_that_rounding_makes_the_same_ask_for_a_larger_ridge():
+    with pytest.raises(ValueError, match=r"use a larger ridge"):
+        Dual.of(np.ones((2, 4)), np.zeros((2, 1)), 1e-30)
 
 
 @FORMS

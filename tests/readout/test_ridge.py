@@ -1,5 +1,8 @@
+import tracemalloc
+
 import numpy as np
 import pytest
+from conditioned_rows import conditioned
 
 from pcarann import PCARaNN
 from pcarann.backend.arrays import to_host
@@ -88,6 +91,34 @@ def test_the_criteria_stay_exact_where_features_interpolate_and_the_ridge_vanish
         assert getattr(spectrum, criterion)(ridge) == pytest.approx(LITERAL[criterion](H, Y, ridge), rel=1e-9)
 
 
+@pytest.mark.parametrize("shape", [(14, 25), (20, 20)])
+def test_ill_conditioned_features_that_interpolate_have_orthonormal_left_vectors(shape):
+    """From HHᵀ, whose eigenvectors they are: from HᵀH they would come divided by σ, and err by eps/σ²."""
+    left = spectrum_of_rows(conditioned(*shape, 1e6), np.ones((shape[0], 1))).left
+    assert np.allclose(left.T @ left, np.eye(shape[0]), rtol=0, atol=1e-13)
+
+
+def test_a_spectrum_of_many_samples_takes_memory_of_the_order_of_its_rows():
+    H, Y = noisy((1000, 4))
+    tracemalloc.start()
+    spectrum_of_rows(H, Y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1e6  # samples × samples would be 8 MB
+
+
+def test_the_rank_counts_eigenvalues_above_rounding_of_the_largest():
+    rounding = 20 * 2.0**-52
+    squares = np.r_[np.zeros(16), 3 * 0.75 * rounding, 3 * 1.5 * rounding, 1e-9, 3.0]
+    spectrum = spectrum_of_gram(np.diag(squares), np.ones((20, 1)))
+    assert np.array_equal(spectrum.squares, squares[-3:])
+
+
+def test_sums_have_no_more_directions_than_samples_even_where_rounding_stands_above_the_cut():
+    sums = NormalEquations(np.diag([1e-14, 1.0, 2.0]), np.ones((3, 1)), 5.0, samples=2)
+    assert np.array_equal(spectrum_of_sums(sums).squares, [1.0, 2.0])
+
+
 @SHAPES
 @CRITERIA
 def test_the_gram_matrix_gives_the_same_criteria_as_the_rows(backend, shape, criterion):
@@ -117,7 +148,7 @@ def test_more_noise_asks_for_a_larger_ridge():
 def test_the_ridge_follows_the_unit_of_the_features_and_not_that_of_the_targets(c):
     H, Y = noisy((30, 9))
     plain, scaled = choose_ridge(spectrum_of_rows(H, Y)), choose_ridge(spectrum_of_rows(c * H, Y))
-    assert scaled == pytest.approx(c**2 * plain, rel=1e-9)
+    assert scaled == pytest.approx(c**2 * plain, rel=1e-9, abs=0)
     assert choose_ridge(spectrum_of_rows(H, c * Y)) == pytest.approx(plain, rel=1e-12)
 
 

@@ -4,7 +4,7 @@ from conditioned_rows import conditioned, svd_ridge
 
 from pcarann.backend.arrays import to_host
 from pcarann.readout.direct import fit_readout
-from pcarann.readout.streamed import NormalEquations, solve_streamed_readout
+from pcarann.readout.streamed import NormalEquations, joined_triangle, solve_streamed_readout
 
 RNG = np.random.default_rng(0)
 SHAPES = pytest.mark.parametrize("shape", [(60, 25), (25, 60)], ids=["primal", "dual"])
@@ -74,8 +74,9 @@ def test_a_stream_without_energy_gives_zero_weights(backend):
     assert report.rank == 0
 
 
-def test_a_stream_that_is_well_conditioned_is_read_once():
-    H, Y = conditioned(60, 25, 1e2), RNG.normal(size=(60, 2))
+@pytest.mark.parametrize(("condition", "times"), [(1e2, 1), (1e5, 3), (1e7, 2)])
+def test_a_stream_is_read_again_for_two_refinements_or_an_orthogonal_solver(condition, times):
+    H, Y = conditioned(60, 25, condition), RNG.normal(size=(60, 2))
     starts = []
 
     def counted():
@@ -83,7 +84,31 @@ def test_a_stream_that_is_well_conditioned_is_read_once():
         return stream(H, Y, 7)()
 
     solve_streamed_readout(counted)
-    assert len(starts) == 1
+    assert len(starts) == times
+
+
+@pytest.mark.parametrize(("condition", "solver"), [(1e2, "cholesky"), (1e6, "svd")])
+def test_the_solution_of_a_stream_is_a_primal_one_with_its_inverse(condition, solver):
+    H, Y = conditioned(60, 25, condition), RNG.normal(size=(60, 2))
+    found = solve_streamed_readout(stream(H, Y, 7))
+    inverse = np.linalg.pinv(H) @ np.linalg.pinv(H).T
+    assert (found.report.solver, found.dual) == (solver, False)
+    assert np.allclose(found.solve(np.eye(25)), inverse, rtol=0, atol=1e-8 * np.abs(inverse).max())
+
+
+@pytest.mark.parametrize("limit", [100, 10])
+def test_a_stream_that_is_not_finite_is_refused(monkeypatch, limit):
+    monkeypatch.setattr("pcarann.readout.streamed._ORTHOGONAL_FEATURES", limit)
+    H, Y = 1e200 * conditioned(60, 25, 1e2), RNG.normal(size=(60, 2))
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match=r"^The features are not finite: .*rescale"):
+        solve_streamed_readout(stream(H, Y, 7))
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_triangles_are_joined_to_that_of_all_rows(parts):
+    H = RNG.normal(size=(12, 4))
+    R = joined_triangle([np.linalg.qr(part, mode="r") for part in np.split(H, parts)])
+    assert np.allclose(R.T @ R, H.T @ H)
 
 
 def test_sums_are_those_of_all_rows(backend):
@@ -105,6 +130,38 @@ def test_a_stream_of_very_many_features_is_shifted_to_where_cholesky_exists(back
     assert report.solver == "cholesky"
     # The shift is at the rounding of HᵀH, so that predictions on the rows move by no more than its root.
     assert np.allclose(H @ to_host(V), H @ svd_ridge(H, Y, ridge), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(("limit", "solver"), [(24, "cholesky"), (25, "svd")])
+def test_as_many_features_as_an_orthogonal_solver_takes_go_to_it(monkeypatch, limit, solver):
+    monkeypatch.setattr("pcarann.readout.streamed._ORTHOGONAL_FEATURES", limit)
+    H, Y = conditioned(60, 25, 1e8), RNG.normal(size=(60, 2))
+    assert solve_streamed_readout(stream(H, Y, 7)).report.solver == solver
+
+
+def test_very_many_features_are_shifted_to_the_rounding_of_their_products_even_where_a_factor_exists(monkeypatch):
+    monkeypatch.setattr("pcarann.readout.streamed._ORTHOGONAL_FEATURES", 2)
+    H, Y = np.diag([1.0, 1.0, 1e-10]), np.ones((3, 1))
+    report = solve_streamed_readout(stream(H, Y, 1)).report
+    assert report.ridge == pytest.approx(2 * 2.0**-52 * 2, rel=1e-12, abs=0)
+
+
+def test_very_many_features_are_shifted_no_further_than_a_factor_needs(monkeypatch):
+    monkeypatch.setattr("pcarann.readout.streamed._ORTHOGONAL_FEATURES", 10)
+    monkeypatch.setattr("pcarann.readout.streamed._LEAST_SHIFT", 1e-6)  # which rounding outweighs
+    H, Y = conditioned(60, 25, 1e2, rank=12), RNG.normal(size=(60, 2))
+    report = solve_streamed_readout(stream(H, Y, 7)).report
+    normal = NormalEquations.of(stream(H, Y, 7)()).normal
+    assert report.solver == "cholesky"
+    with pytest.raises(np.linalg.LinAlgError):
+        np.linalg.cholesky(normal + 0.1 * report.ridge * np.eye(25))
+
+
+def test_very_many_features_without_energy_give_zero_weights(monkeypatch):
+    monkeypatch.setattr("pcarann.readout.streamed._ORTHOGONAL_FEATURES", 2)
+    found = solve_streamed_readout(stream(np.zeros((9, 5)), np.ones((9, 2)), 4))
+    assert np.array_equal(found.readout, np.zeros((5, 2)))
+    assert found.report.ridge == 1.0
 
 
 def test_a_ridge_that_a_stream_had_to_raise_is_reported():

@@ -32,7 +32,6 @@ SHARES = (0.7, 0.3)
 FLOOR = 2.0
 CEILING = 2.0
 _PILOT_ROWS = 2048
-_HUGE = 1e300  # energy beyond which every clipping holds
 
 
 def energy_matched_scale(input_energy: float, target_energy: float | None, *, width: int, share: float) -> float:
@@ -62,7 +61,7 @@ def energy_matched_scales(layers: HiddenLayers, x: Array, y: Array | None, unit:
     Without outputs, (r̄₁, r̄₂) are the middle of what is allowed.
     """
     place = place_of(x)
-    target = None if y is None else min(mean_energy(y) * unit * unit, _HUGE)
+    target = None if y is None else mean_energy(y) * unit * unit
     first = energy_matched_scale(mean_energy(x), target, width=layers.sizes[1], share=SHARES[0])
     projections = layers.weights(1, place) @ x.T
     pilot = layer_output(projections, row_quantiles(projections, layers.levels(1, place)), first)

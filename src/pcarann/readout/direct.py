@@ -91,7 +91,7 @@ class RidgeFactor:
     solver: Solver
     dual: bool
     ridge: float
-    condition: float
+    condition: float = math.inf
     """Estimated condition number of L Lᵀ"""
     basis: Array | None = None
     """Q of H = Q Lᵀ (primal) or Hᵀ = Q Lᵀ (dual), where the factor came from a QR factorisation"""
@@ -113,8 +113,7 @@ class RidgeFactor:
 
 def factorise(features: Array, ridge: float) -> RidgeFactor:
     """Factor the smaller normal matrix of H for λ > 0: by Cholesky where that is safe, by QR otherwise."""
-    factor = _safe_cholesky(features, ridge)
-    return _orthogonal_factor(features, ridge, features.shape[1] > features.shape[0]) if factor is None else factor
+    return _safe_cholesky(features, ridge) or _orthogonal_factor(features, ridge)
 
 
 def ridge_readout(features: Array, targets: Array, ridge: float) -> Array:
@@ -122,9 +121,9 @@ def ridge_readout(features: Array, targets: Array, ridge: float) -> Array:
     factor = _safe_cholesky(features, ridge)
     if factor is not None:
         return factor.readout(features, targets)
+    if _is_dual(features):
+        return _orthogonal_factor(features, ridge).readout(features, targets)
     size = int(features.shape[1])
-    if size > features.shape[0]:
-        return _orthogonal_factor(features, ridge, True).readout(features, targets)
     R = triangle(stacked(features, targets, ridge))
     return solve_lower(R[:size, :size].T, R[:size, size:], transposed=True)
 
@@ -151,21 +150,28 @@ def fit_readout(features: Array, targets: Array, ridge: float = 0.0) -> tuple[Ar
 
 def solve_readout(features: Array, targets: Array, ridge: float = 0.0) -> Solution:
     """Return V with all that it came from."""
-    dual = features.shape[1] > features.shape[0]
     factor = _safe_cholesky(features, ridge)
     V = _refined_cholesky(factor, features, targets) if factor else None
-    if V is None and ridge:
-        factor = _orthogonal_factor(features, ridge, dual)
+    if factor is None or V is None:
+        if not ridge:
+            return minimum_norm(features, targets)
+        factor = _orthogonal_factor(features, ridge)
         V = factor.readout(features, targets)
-    if V is None or factor is None:
-        return minimum_norm(features, targets)
-    report = ReadoutReport(factor.solver, _form(dual), None, math.sqrt(factor.condition), ridge)
-    return Solution(V, report, dual, factor.solve)
+    report = ReadoutReport(factor.solver, _form(factor.dual), None, math.sqrt(factor.condition), ridge)
+    return Solution(V, report, factor.dual, factor.solve)
+
+
+def _is_dual(features: Array) -> bool:
+    return bool(features.shape[1] > features.shape[0])
+
+
+def _form(dual: bool) -> Literal["primal", "dual"]:
+    return "dual" if dual else "primal"
 
 
 def _safe_cholesky(features: Array, ridge: float) -> RidgeFactor | None:
     """Factor the smaller normal matrix of H by Cholesky; None where too few digits would be left."""
-    dual = features.shape[1] > features.shape[0]
+    dual = _is_dual(features)
     return factorise_normal(features @ features.T if dual else features.T @ features, ridge, dual=dual)
 
 
@@ -176,7 +182,7 @@ def factorise_normal(normal: Array, ridge: float, *, dual: bool) -> RidgeFactor 
     lower = cholesky(normal)
     if lower is None:
         return None
-    factor = RidgeFactor(lower, "cholesky", dual, ridge, 0.0, inverse=inverse_of_lower(lower))
+    factor = RidgeFactor(lower, "cholesky", dual, ridge, inverse=inverse_of_lower(lower))
     condition = condition_of(normal, factor)
     return replace(factor, condition=condition) if condition <= _SAFE_CONDITION else None
 
@@ -226,7 +232,7 @@ def transposed_product(rows: Array, coefficients: Array) -> Array:
     return (coefficients.T @ rows).T
 
 
-def minimum_norm(features: Array, targets: Array, *, interpolates: bool = True) -> Solution:
+def minimum_norm(features: Array, targets: Array) -> Solution:
     """Minimum-norm least squares: V = Σ vᵢ uᵢᵀY / sᵢ over the singular values that stand above rounding."""
     xp = place_of(features).xp
     left, singular, right = xp.linalg.svd(features, full_matrices=False)
@@ -234,24 +240,20 @@ def minimum_norm(features: Array, targets: Array, *, interpolates: bool = True) 
     rank = int(xp.sum(xp.astype(singular > cut, xp.int64)))
     V = right[:rank, :].T @ ((left[:, :rank].T @ targets) / singular[:rank, None])
     condition = float(singular[0] / singular[rank - 1]) if rank else 1.0
-    dual = interpolates and rank == features.shape[0]
+    dual = rank == features.shape[0]
     basis = (left[:, :rank] if dual else right[:rank, :].T) / singular[:rank]
-    report = ReadoutReport("svd", _form(features.shape[1] > features.shape[0]), rank, condition)
+    report = ReadoutReport("svd", _form(_is_dual(features)), rank, condition)
     return Solution(V, report, dual, lambda rhs: basis @ (basis.T @ rhs))
 
 
-def _form(dual: bool) -> Literal["primal", "dual"]:
-    return "dual" if dual else "primal"
-
-
-def _orthogonal_factor(features: Array, ridge: float, dual: bool) -> RidgeFactor:
+def _orthogonal_factor(features: Array, ridge: float) -> RidgeFactor:
     """Factor by QR of H (or Hᵀ) stacked on √λ I: no product HᵀH is ever formed."""
-    place = place_of(features)
+    place, dual = place_of(features), _is_dual(features)
     matrix = features.T if dual else features
     size = matrix.shape[1]
     stacked = place.xp.concat([matrix, math.sqrt(ridge) * place.eye(size)], axis=0)
     Q, R = place.xp.linalg.qr(stacked, mode="reduced")
-    factor = RidgeFactor(R.T, "qr", dual, ridge, 0.0, Q[: matrix.shape[0], :])
+    factor = RidgeFactor(R.T, "qr", dual, ridge, basis=Q[: matrix.shape[0], :])
     return replace(factor, condition=condition_of(R.T @ R, factor))
 
 
@@ -259,10 +261,8 @@ def condition_of(normal: Array, factor: RidgeFactor) -> float:
     """Estimate cond(L Lᵀ): Frobenius norm times the norm of the inverse, found by a few inverse power steps."""
     place = place_of(normal)
     vectors = uniform((normal.shape[0], _PROBES), seed=0, stream=(1,), place=place, low=-1.0)
-    growth: Array = 0.0
+    norm = place.xp.linalg.vector_norm
     for _ in range(_PROBE_STEPS):
-        vectors /= place.xp.linalg.vector_norm(vectors, axis=0)
-        vectors = factor.solve(vectors)
-        growth = place.xp.max(place.xp.linalg.vector_norm(vectors, axis=0))
-    condition = float(growth * place.xp.linalg.vector_norm(normal))
+        vectors = factor.solve(vectors / norm(vectors, axis=0))
+    condition = float(place.xp.max(norm(vectors, axis=0)) * norm(normal))
     return condition if math.isfinite(condition) else math.inf

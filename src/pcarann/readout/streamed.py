@@ -104,7 +104,7 @@ def solve_streamed_readout(blocks: Callable[[], Iterable[Block]], ridge: float =
     return solve_sums(Streamed(blocks), ridge)
 
 
-def solve_sums(rows: Sums, ridge: float = 0.0) -> Solution:
+def solve_sums(rows: Sums, ridge: float) -> Solution:
     """Return V with all that it came from, for rows of which sums can be had."""
     sums = rows.normal()
     size = int(sums.normal.shape[0])
@@ -136,17 +136,16 @@ def _shifted_cholesky(normal: Array, ridge: float, *, insist: bool) -> RidgeFact
     trace = float(place.xp.linalg.trace(normal))
     if not math.isfinite(trace):
         raise ValueError("The features are not finite: the data are too large, rescale them.")
-    least = _LEAST_SHIFT * _EPS * trace
-    ridge = max(ridge, least) if insist else ridge
+    ridge = max(ridge, _LEAST_SHIFT * _EPS * trace) or 1.0 if insist else ridge
     while True:
         shifted = normal + ridge * place.eye(size) if ridge else normal
         lower = cholesky(shifted)
         if lower is not None:
-            factor = RidgeFactor(lower, "cholesky", False, ridge, 0.0, inverse=inverse_of_lower(lower))
+            factor = RidgeFactor(lower, "cholesky", False, ridge, inverse=inverse_of_lower(lower))
             return replace(factor, condition=condition_of(shifted, factor))
         if not insist:
             return None
-        ridge = max(10 * ridge, least) or 1.0
+        ridge *= 10
 
 
 def triangle_of(blocks: Iterable[Block]) -> Array:
@@ -164,7 +163,7 @@ def joined_triangle(parts: list[Array]) -> Array:
 
 
 def _orthogonal(R: Array, ridge: float, size: int) -> Solution:
-    """Least squares from the triangle of (H Y; √λI 0)."""
+    """Least squares from the triangle of (H Y; √λI 0), which has more rows than H has columns."""
     R = triangle(stacked(R[:, :size], R[:, size:], ridge))
-    found = minimum_norm(R[:, :size], R[:, size:], interpolates=False)
-    return replace(found, report=replace(found.report, form="primal", ridge=ridge))
+    found = minimum_norm(R[:, :size], R[:, size:])
+    return replace(found, report=replace(found.report, ridge=ridge))
