@@ -17,7 +17,7 @@ from pcarann.validation import check_memory
 
 __all__ = ["in_memory", "scale_options"]
 
-_LEAST = 1 << 24  # bytes that blocks of two tasks take, where they are of 1 MB
+_LEAST = 16_000_000  # bytes that blocks of two tasks take, where they are of 1 MB
 _PATIENCE = 10  # seconds in which a scheduler may answer
 
 
