@@ -81,7 +81,7 @@ def cluster():
 
     options = dict(n_workers=2, threads_per_worker=1, memory_limit="600MB", dashboard_address=":0")
     needed = ["distributed", "dask.array", "pcarann.operator", "pcarann.scale.samples"]
-    patience = {"distributed.comm.timeouts.connect": "5s"}  # with who was killed just now; 30 s otherwise
+    patience = {"distributed.comm.timeouts.connect": "15s"}  # with who was killed just now; 30 s otherwise
     with config.set({"distributed.worker.multiprocessing-method": "forkserver", **patience}):
         get_mp_context().set_forkserver_preload(needed)
         with distributed.LocalCluster(**options, silence_logs=50) as found:

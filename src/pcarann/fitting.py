@@ -339,5 +339,6 @@ def _report(
     found = FitReport.of_sizes(missed, outside, sizes, y, readout)
     if not samples.parts or not isinstance(samples.outputs, Source):
         return found
-    truth = samples.outputs.rows([rows.order.samples[row] for row in judged])
-    return replace(found, parts=FitReport.of(missed, truth, y, pca, readout, samples.parts).parts)
+    some = slice(0, samples.outputs.most_rows)
+    truth = samples.outputs.rows([rows.order.samples[row] for row in judged[some]])
+    return replace(found, parts=FitReport.of(missed[some, :], truth, y[some, :], pca, readout, samples.parts).parts)

@@ -106,11 +106,15 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
         fitted = self._require_fitted()
         if is_lazy(X, y):
             return lazy_score(self, fitted, X, y, sample_weight)
+        return variance_weighted_r2(*self.beside(X, y, fitted), sample_weight)
+
+    def beside(self, X: Any, y: Any, fitted: Any) -> tuple[Array, Array]:
+        """Predictions by a record of this model, and the truth, as the arrays that are scored."""
         refuse_unaligned(X, y, fitted)
         truth = fitted.handed(checked_outputs(y, fitted))
         found = self._predicted(self._opened(X, fitted)[0], fitted, False)
         check_pair_lengths(int(found.shape[0]), int(truth.shape[0]))
-        return variance_weighted_r2(found, truth, sample_weight)
+        return found, truth
 
     def calibrate(self, X: Array, y: Array) -> Self:
         """Calibrate intervals on samples that were used for nothing else; any level can be asked for afterwards.
@@ -149,15 +153,18 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
 
     def _calibrate(self, X: Array, y: Array, fitted: Any) -> list[str]:
         """Publish the calibration on these samples; return what has to be said of them."""
-        found, marks = self._judge(X, y, fitted)
+        found: Scored | LazyScores
+        if is_lazy(X, y):
+            found = lazy_scores(self, fitted, X, y)
+            marks = found.marks
+        else:
+            found, marks = self.judged(X, y, fitted)
         kept = {"calibration": self._kept(found, fitted), "history": History.calibrated(found.errors)}
         self._publish(**kept, calibrated=fitted.state)
         return said_of_learned(fitted, marks)
 
-    def _judge(self, X: Array, y: Array, fitted: Any) -> tuple[Scored | LazyScores, Any]:
-        if is_lazy(X, y):
-            lazy = lazy_scores(self, fitted, X, y)
-            return lazy, lazy.marks
+    def judged(self, X: Any, y: Any, fitted: Any) -> tuple[Scored, Any]:
+        """Scores of samples in memory by a record of this model, and what they leave to be recognised by."""
         refuse_unaligned(X, y, fitted)
         plain, truth = self._opened(X, fitted)[0], checked_outputs(y, fitted)
         found = judged(self._looked(plain, fitted), truth, fitted.output_size)

@@ -10,7 +10,7 @@ from pcarann import PCARaNN
 from pcarann.cli import main
 from pcarann.cli import scale as cli_scale
 
-pytest.importorskip("dask")
+dask = pytest.importorskip("dask")
 LAZY = ("--memory", "17MB")
 
 
@@ -30,6 +30,12 @@ def data():
     t = np.linspace(0, 1, 360)
     a = (rng.normal(size=(400, 6)) / np.arange(1, 7)) @ np.cos(np.pi * np.arange(6)[:, None] * t)
     return a.reshape(400, 18, 20), np.tanh(a)[:, ::2].reshape(400, 9, 20)
+
+
+@pytest.fixture(autouse=True)
+def two_tasks():
+    with dask.config.set(num_workers=2):
+        yield
 
 
 @pytest.fixture
@@ -75,7 +81,10 @@ def test_models_that_are_changed_by_blocks_are_those_in_memory(folder, command):
     [
         (("evaluate", "m", *NEW, "--plots", "p", *LAZY), "--plots needs DATA in memory: it does not go with --memory"),
         (("fit", *NEW, "--auto", "-o", "x", *LAZY), "--auto needs DATA in memory: it does not go with --memory"),
-        (("fit", *NEW, "-o", "x", "--memory", "1MB"), "--memory 1MB is too little to read DATA by blocks: give 16MB"),
+        (
+            ("fit", *NEW, "-o", "x", "--memory", "1MB"),
+            "1 MB are too little to read DATA by blocks, 2 at a time: give --memory 16",
+        ),
         (("adapt", "m", "data.npz", *LAZY), "data.npz cannot be read by blocks"),
     ],
 )

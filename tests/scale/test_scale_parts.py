@@ -122,6 +122,19 @@ def test_one_lazy_field_beside_one_that_is_coded():
     assert apart(found.predict(lazy(INPUTS)).compute(), known.predict(INPUTS)) < 1e-8
 
 
+@pytest.mark.parametrize("unit", [1e-165, 1.0, 1e200])
+def test_outputs_of_any_unit_are_scaled_as_in_memory(unit):
+    outputs = {"u": U, "T": unit * (1 + 1e-3 * ANGLE)}
+    known, found = PCARaNN(**OPTIONS).fit(INPUTS, outputs), PCARaNN(**OPTIONS).fit(lazy(INPUTS), lazy(outputs))
+    assert found.fitted_.packing.output_code.scales == known.fitted_.packing.output_code.scales
+
+
+def test_one_lazy_number_a_sample_is_coded():
+    X = xr.DataArray(ANGLE, dims="run")
+    known, found = PCARaNN(**OPTIONS).fit(X, U), PCARaNN(**OPTIONS).fit(X.chunk(run=90), lazily(U, 90))
+    assert apart(found.predict(X.chunk(run=50)).compute(), known.predict(X)) < 1e-8
+
+
 def test_codes_of_many_samples_come_from_some(known, monkeypatch):
     monkeypatch.setattr("pcarann.scale.parts._MOST_CODED", 150)
     model = PCARaNN(**OPTIONS).fit(lazy(some(INPUTS, TRAINING)), lazy(some(OUTPUTS, TRAINING)))
@@ -154,5 +167,10 @@ def test_bad_parts_are_named():
         PCARaNN(**OPTIONS).fit(lazy(INPUTS), lazily(bad, 50))
     with pytest.raises(ValueError, match="chunks of unknown size"):
         PCARaNN(**OPTIONS).fit({"k": lazily(K, 70)[lazily(ANGLE, 70) > 0.5], "angle": ANGLE}, U)
+    unknown = lazily(K, 70)[lazily(ANGLE, 70) > 0.5]
+    with pytest.raises(ValueError, match="y has chunks of unknown size"):
+        PCARaNN(**OPTIONS).fit(INPUTS, unknown)
+    with pytest.raises(ValueError, match=r"X\['k'\] has chunks of unknown size"):
+        PCARaNN(**OPTIONS).fit(INPUTS, U).predict(INPUTS | {"k": unknown})
     with pytest.raises(ValueError, match="samples"):
         PCARaNN(**OPTIONS).fit({"k": lazily(K, 70), "angle": ANGLE[:-1]}, U)

@@ -17,7 +17,7 @@ from pcarann.validation import check_memory
 
 __all__ = ["in_memory", "scale_options"]
 
-_LEAST = 16_000_000  # bytes that blocks of two tasks take, where they are of 1 MB
+_LEAST = 8  # MB that a task takes with blocks of 1 MB
 _PATIENCE = 10  # seconds in which a scheduler may answer
 
 
@@ -51,16 +51,11 @@ def _enter(stack: ExitStack, memory: str | None, scheduler: str | None) -> None:
     try:
         import dask
 
-        from pcarann.scale.engine import limited
+        from pcarann.scale.engine import Budget, limited
     except ImportError:
         raise ImportError("--memory and --scheduler need Dask: install it with pip install 'pcarann[scale]'.") from None
     if memory is not None:
-        size = check_memory(memory)
-        if size < _LEAST:
-            raise click.UsageError(f"--memory {memory} is too little to read DATA by blocks: give 16MB, or more.")
-        stack.enter_context(limited(size))
-        # Chunks of files: several fit into what one task may take.
-        stack.enter_context(dask.config.set({"array.chunk-size": max(size // 64, 1 << 16)}))
+        stack.enter_context(limited(check_memory(memory)))
     if scheduler is not None:
         from distributed import Client
 
@@ -68,3 +63,11 @@ def _enter(stack: ExitStack, memory: str | None, scheduler: str | None) -> None:
             stack.enter_context(Client(scheduler, timeout=_PATIENCE))
         except (OSError, TimeoutError, ValueError) as error:
             raise ValueError(f"There is no Dask scheduler at {scheduler}: {type(error).__name__}.") from error
+    budget = Budget.now()
+    if budget.each < 1_000_000 * _LEAST:
+        raise click.UsageError(
+            f"{budget.memory / 1e6:.3g} MB are too little to read DATA by blocks, {budget.tasks} at a time: give "
+            f"--memory {_LEAST * budget.tasks}MB, or more."
+        )
+    # Chunks of files: several fit into what one task may take, as float64.
+    stack.enter_context(dask.config.set({"array.chunk-size": budget.each // 32}))

@@ -27,7 +27,7 @@ from pcarann.mesh.mesh import Mesh
 from pcarann.uncertainty.bands import Band
 from pcarann.validation import check_pair_lengths, required, warn_user
 
-__all__ = ["Packed", "Packing", "only_arrays", "packed"]
+__all__ = ["Packed", "Packing", "is_one", "only_arrays", "opened_sides", "packed", "told_weights"]
 
 Values = np.ndarray[Any, np.dtype[Any]]
 _LEAST = 2  # samples
@@ -174,6 +174,27 @@ def packed(
     y = required(y)
     if mesh is None and _is_plain(X) and _is_plain(y):
         return Packed(X, y)
+    (inputs, given), (outputs, truth) = opened_sides(X, y)
+    place = place_of(given.first, device).computing
+    inputs, outputs = (side.with_holes(_holes(found, place)) for side, found in ((inputs, given), (outputs, truth)))
+    told = told_weights(inputs, outputs, mesh, in_space)
+    packing = Packing(inputs, outputs, mesh=mesh)
+    if in_space:
+        return _stacked(packing, given, truth, place)
+    array, weight = truth.first, told[1].get(outputs.names[0])
+    if not is_one(outputs):
+        code = OutputCode.fit(outputs.parts, truth.arrays, place)
+        packing, array, weight = replace(packing, output_code=code), code(truth.arrays, place), code.weights(told[1])
+    if is_one(inputs):
+        return Packed(given.first, array, packing, (told[0].get(inputs.names[0]), weight))
+    flat = place.xp.reshape(place.put(array), (array.shape[0], -1))
+    coder = InputCode.fit(inputs.parts, given.arrays, flat, told[0], seed)
+    found = coder(given.arrays, place)[0]
+    return Packed(found, array, replace(packing, input_code=coder), (np.ones(int(found.shape[1])), weight))
+
+
+def opened_sides(X: Any, y: Any) -> tuple[tuple[Side, Opened], tuple[Side, Opened]]:
+    """Both sides of a fit, or a refusal of what does not go together."""
     inputs, given = Side.of(X, "X")
     outputs, truth = Side.of(y, "y", given.samples if given.labelled else None)
     outputs.refuse_clashes(given.samples)
@@ -181,26 +202,16 @@ def packed(
     if given.first.shape[0] < _LEAST:
         raise ValueError(f"X: found {given.first.shape[0]} sample(s) while a minimum of {_LEAST} is required.")
     refuse_other_samples(given.sample_coords.get(given.samples), truth.sample_coords.get(truth.samples), "y")
-    place = place_of(given.first, device).computing
-    inputs, outputs = (side.with_holes(_holes(found, place)) for side, found in ((inputs, given), (outputs, truth)))
+    return (inputs, given), (outputs, truth)
+
+
+def told_weights(inputs: Side, outputs: Side, mesh: Mesh | None, in_space: bool = False) -> list[dict[str, Any]]:
+    """Weights of the values of inputs and of outputs by part, where something is known of them."""
     if mesh is not None and (in_space or not any(mesh.nodes in part.grid for part in outputs.parts)):
         for part in outputs.parts:
             mesh.node_axis(part.grid)
     weights = [{part.name: quadrature_of(part, mesh) for part in side.parts} for side in (inputs, outputs)]
-    told: list[dict[str, Any]] = [{name: w for name, w in one.items() if w is not None} for one in weights]
-    packing = Packing(inputs, outputs, mesh=mesh)
-    if in_space:
-        return _stacked(packing, given, truth, place)
-    array, weight = truth.first, told[1].get(outputs.names[0])
-    if not _is_one(outputs):
-        code = OutputCode.fit(outputs.parts, truth.arrays, place)
-        packing, array, weight = replace(packing, output_code=code), code(truth.arrays, place), code.weights(told[1])
-    if _is_one(inputs):
-        return Packed(given.first, array, packing, (told[0].get(inputs.names[0]), weight))
-    flat = place.xp.reshape(place.put(array), (array.shape[0], -1))
-    coder = InputCode.fit(inputs.parts, given.arrays, flat, told[0], seed)
-    found = coder(given.arrays, place)[0]
-    return Packed(found, array, replace(packing, input_code=coder), (np.ones(int(found.shape[1])), weight))
+    return [{name: w for name, w in one.items() if w is not None} for one in weights]
 
 
 def only_arrays(**sides: Any) -> None:
@@ -215,7 +226,7 @@ def only_arrays(**sides: Any) -> None:
 
 def _stacked(packing: Packing, given: Opened, truth: Opened, place: Place) -> Packed:
     packing.outputs.refuse_other_axes(packing.inputs)
-    if packing.mesh is None and _is_one(packing.inputs) and _is_one(packing.outputs):
+    if packing.mesh is None and is_one(packing.inputs) and is_one(packing.outputs):
         return Packed(given.first, truth.first, packing)
     outputs = OutputStack.fit(packing.outputs.parts, truth.arrays, place, packing.mesh)
     inputs = InputStack.of(packing.inputs.parts, given.arrays, outputs, place)
@@ -239,7 +250,7 @@ def _is_plain(value: Any) -> bool:
     return not real or not value.shape[0] or holes_of(value, place_of(value)) is None
 
 
-def _is_one(side: Side) -> bool:
+def is_one(side: Side) -> bool:
     """Whether it is one field or table that can stay as it is."""
     return len(side.parts) == 1 and side.parts[0].holes is None and side.parts[0].grid != ()
 

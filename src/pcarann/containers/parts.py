@@ -18,7 +18,7 @@ from pcarann.backend.arrays import Array
 from pcarann.containers.labels import Label, is_labelled, is_labelled_set, opened, sample_dim
 from pcarann.validation import check_numeric
 
-__all__ = ["Opened", "Part", "Side", "refuse_other_samples"]
+__all__ = ["Opened", "Part", "Side", "refuse_other_samples", "said_of"]
 
 Values = np.ndarray[Any, np.dtype[Any]]
 
@@ -77,10 +77,10 @@ class Side:
         parts: list[Part] = []
         for name, array in found.arrays.items():
             if array.ndim < 1:
-                raise ValueError(f"{_said(what, name)} must have shape (samples, …), found one number.")
+                raise ValueError(f"{said_of(what, name)} must have shape (samples, …), found one number.")
             label = found.labels.get(name)
             if label is not None:
-                label.refuse_disorder(_said(what, name))
+                label.refuse_disorder(said_of(what, name))
             grid = tuple(int(n) for n in array.shape[1:])
             parts.append(Part(name, grid, found.columns.get(name, ()), label))
         return cls(tuple(parts), found.single, found.samples), found
@@ -152,7 +152,7 @@ class Side:
         arrays = {}
         for part in self.parts:
             array, label = found.arrays[part.name], found.labels.get(part.name)
-            said = _said(what, part.name)
+            said = said_of(what, part.name)
             if part.columns and found.columns.get(part.name, part.columns) != part.columns:
                 raise ValueError(
                     f"The columns of {said} should be those of fit, in the same order: expected "
@@ -187,7 +187,7 @@ class Side:
 def _opened(value: Any, what: str, known: Side | None) -> Opened:
     """Any kind of thing as arrays of real numbers by name."""
     found = _taken_apart(value, what, known)
-    return replace(found, arrays={name: check_numeric(one, _said(what, name)) for name, one in found.arrays.items()})
+    return replace(found, arrays={name: check_numeric(one, said_of(what, name)) for name, one in found.arrays.items()})
 
 
 def _taken_apart(value: Any, what: str, known: Side | None) -> Opened:
@@ -242,9 +242,9 @@ def _from_mapping(value: Mapping[Any, Any], what: str, known: Side | None, order
         names = getattr(part, "columns", None)
         if names is not None:
             columns[name] = tuple(str(column) for column in names)
-        arrays[name] = part if compat.is_array_api_obj(part) else _as_array(part, _said(what, name))
+        arrays[name] = part if compat.is_array_api_obj(part) else _as_array(part, said_of(what, name))
         if arrays[name].ndim < 1:
-            raise ValueError(f"{_said(what, name)} is one number: it needs one for each sample.")
+            raise ValueError(f"{said_of(what, name)} is one number: it needs one for each sample.")
     return replace(found, arrays=arrays, columns=columns)
 
 
@@ -273,5 +273,6 @@ def _refuse_other_counts(arrays: Mapping[str, Array], what: str) -> None:
         raise ValueError(f"The parts of {what} must have the same number of samples, found {said}.")
 
 
-def _said(what: str, name: str) -> str:
+def said_of(what: str, name: str) -> str:
+    """A part as it is called in sentences."""
     return f"{what}[{name!r}]" if name else what

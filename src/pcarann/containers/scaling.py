@@ -19,7 +19,7 @@ from pcarann.backend.arrays import Array, Place, contiguous, cuts, largest, plac
 from pcarann.containers.parts import Part
 from pcarann.validation import check_fields
 
-__all__ = ["OutputCode", "holes_of", "kept_points", "matrix_of", "power_of_two", "scale_of"]
+__all__ = ["OutputCode", "holes_of", "kept_points", "matrix_of", "power_of_two", "scale_of", "squared_unit"]
 
 Values = np.ndarray[Any, np.dtype[Any]]
 _AT_ONCE = 1 << 21  # values
@@ -114,7 +114,7 @@ def scale_of(matrix: Array, share: float = 1.0) -> float:
     """The spread of (samples, values) around their mean field, times a share, as a power of two: it rounds nothing."""
     xp = place_of(matrix).xp
     most = largest(matrix)
-    unit = _unit(most)
+    unit = squared_unit(most)
     total, mean = 0.0, xp.mean(matrix / unit, axis=0)
     for rows in cuts(int(matrix.shape[0]), max(1, _AT_ONCE // int(matrix.shape[1]))):
         total += float(xp.sum((matrix[rows, :] / unit - mean) ** 2))
@@ -123,12 +123,12 @@ def scale_of(matrix: Array, share: float = 1.0) -> float:
 
 def power_of_two(spread: float, most: float) -> float:
     """The one next to a spread of values, the largest of which is known; one above that where nothing varies."""
-    unit = _unit(most)
+    unit = squared_unit(most)
     found = spread / unit
     return unit * (2.0 ** round(math.log2(found)) if found > 1e-14 else 1.0)
 
 
-def _unit(most: float) -> float:
+def squared_unit(most: float) -> float:
     """In which the squares of values up to this one are numbers."""
     return math.ldexp(1.0, min(math.frexp(most)[1], 1000)) if most > 0 else 1.0
 

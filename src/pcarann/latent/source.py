@@ -55,6 +55,11 @@ class Source(ABC):
     def encoded(self, order: Order, options: PcaOptions) -> tuple[PCA, Array, Measured]:
         """The PCA of the inner samples, the latents of all in the order of rows, and what is kept of the fields."""
 
+    @property
+    @abstractmethod
+    def most_rows(self) -> int:
+        """Fields that fit into memory beside all else"""
+
     @abstractmethod
     def rows(self, which: list[int]) -> Any:
         """The fields of some samples, in memory."""

@@ -148,7 +148,7 @@ def files_read(path: str | os.PathLike[str], *keys: Keys) -> tuple[Path, ...]:
 
 
 def fingerprint(path: str | os.PathLike[str], keys: Keys) -> str:
-    """Return what names the arrays of these keys as they are now: sizes and modification times of their files.
+    """Return what names arrays that are read by blocks as they are now: sizes and modification times of their files.
 
     Of a zarr store, those in the folders of the arrays: what else is written there does not count.
     """

@@ -21,7 +21,7 @@ from pcarann.containers.parts import Opened
 from pcarann.scale.engine import Budget, computed
 from pcarann.scale.fields import SHARE, cut_along, matrix_of
 from pcarann.scale.kinds import has_lazy_parts, is_lazy
-from pcarann.scale.parts import Fold, as_lazy, lazy_parts
+from pcarann.scale.parts import Fold, as_lazy, lazy_parts, refuse_unknown_parts
 from pcarann.uncertainty.bands import Band
 from pcarann.validation import check_pair_lengths, in_block, required
 
@@ -84,13 +84,14 @@ class Inputs:
     def of(cls, fitted: Any, X: Any) -> Inputs:
         """Those that a user holds, checked as far as that needs no numbers."""
         packing, grid = fitted.packing, tuple(fitted.output_grid)
+        refuse_unknown_parts(X=X)
         if packing is None:
             array = _one(X, "X")
             fitted.refuse_shape(tuple(int(n) for n in array.shape))
             return cls(matrix_of(array), Fold((tuple(array.shape[1:]),)), Fold((grid,)), None, None)
-        like, fold = packing.inputs.opened(X, "X"), Fold.of((), packing.inputs)
+        like, fold = packing.inputs.opened(X, "X"), Fold.of(packing.inputs)
         matrix = fold.joined(lazy_parts(packing.inputs, like, "X"))
-        return cls(matrix, fold, Fold.of(grid, packing.outputs), packing, like)
+        return cls(matrix, fold, Fold.of(packing.outputs), packing, like)
 
     def handed(self, fields: Any) -> Any:
         """Lazy (samples, values) of outputs as what the user holds."""
@@ -124,6 +125,7 @@ class Pairs:
     def of(cls, fitted: Any, X: Any, y: Any) -> Pairs:
         """Those of a fitted model, or a refusal."""
         inputs, packing, grid = Inputs.of(fitted, X), fitted.packing, tuple(fitted.output_grid)
+        refuse_unknown_parts(y=y)
         if packing is None:
             outputs = matrix_of(_one(required(y), "y", grid=grid, scalar=not grid))
         else:

@@ -17,9 +17,8 @@ from pcarann.backend.arrays import to_host
 from pcarann.containers.exchange import checked_outputs
 from pcarann.scale.asking import Asked, Pairs, paired
 from pcarann.scale.engine import Budget, computed, nothing, over_blocks
-from pcarann.uncertainty.bands import scored
 from pcarann.uncertainty.conformal import Calibration, kept_ranks
-from pcarann.validation import check_fields, in_block
+from pcarann.validation import in_block
 
 __all__ = ["Counts", "LazyScores", "lazy_latents", "lazy_scores", "streamed"]
 
@@ -106,15 +105,9 @@ class Counts:
 
 def _scored_block(raw: Any, truth: Any, first: int, *, asked: Asked, folds: Any, apart: int | None) -> tuple[Any, Any]:
     """Counts of all scores and of those of each step; floor, largest scores, errors, marks. Where they fit, scores."""
-    fitted, X = asked.part(first, len(raw)), folds[0].folded(raw)
     with in_block(first):
-        given = check_fields(_plain(fitted, X), "X", fitted.place)[0]
-        checked = checked_outputs(folds[1].folded(truth), fitted)
-        marks = fitted.marks(given, fitted.handed(checked))
-    found = asked("predict_parts", first, X)
-    mean, members = checked_outputs(found.mean, fitted), checked_outputs(found.members, fitted)
-    beyond = None if found.beyond is None else checked_outputs(found.beyond, fitted)
-    judged = scored([(slice(0, len(raw)), mean, members, beyond)], checked, fitted.output_size)
+        pair = folds[0].folded(raw), folds[1].folded(truth)
+        judged, marks = asked.model.judged(*pair, asked.part(first, len(raw)))
     scores = to_host(judged.scores)
     if apart is None:
         return [], (judged.floor, scores, judged.errors, marks)

@@ -19,20 +19,20 @@ import numpy as np
 from pcarann.backend.arrays import Place, to_host
 from pcarann.backend.random import spread
 from pcarann.containers.coding import InputCode
-from pcarann.containers.packing import Packed, Packing
-from pcarann.containers.parts import Opened, Side, refuse_other_samples
-from pcarann.containers.quadrature import quadrature_of
-from pcarann.containers.scaling import OutputCode, power_of_two
+from pcarann.containers.packing import Packed, Packing, is_one, opened_sides, told_weights
+from pcarann.containers.parts import Opened, Side, said_of
+from pcarann.containers.scaling import OutputCode, power_of_two, squared_unit
 from pcarann.mesh.mesh import Mesh
 from pcarann.scale.engine import Budget, computed, nothing, over_blocks
 from pcarann.scale.fields import checked_lazy, cut_along, matrix_of, refuse_unknown, rows_of
 from pcarann.scale.kinds import lazy_array
-from pcarann.validation import check_pair_lengths, in_block
+from pcarann.validation import in_block
 
-__all__ = ["Fold", "as_lazy", "lazily_packed", "lazy_parts"]
+__all__ = ["Fold", "as_lazy", "lazily_packed", "lazy_parts", "refuse_unknown_parts"]
 
 _MOST_CODED = 8192  # samples on which the code of inputs is found
 _COPIES = 16  # of them that are in memory then
+_SHIFTED_BY = 64  # samples whose mean is near that of all
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,8 @@ class Fold:
     """None where there is one array"""
 
     @classmethod
-    def of(cls, grid: tuple[int, ...], side: Side | None) -> Fold:
-        """That of one side of a model; of one array the grid."""
-        if side is None:
-            return cls((tuple(grid),))
+    def of(cls, side: Side) -> Fold:
+        """That of one side of a model."""
         return cls(tuple(part.grid for part in side.parts), () if side.single else side.names)
 
     @property
@@ -110,42 +108,32 @@ def lazily_packed(X: Any, y: Any, *, mesh: Mesh | None, place: Place, seed: int)
     """Whatever was handed to `fit`, a part of it lazy, as two arrays: `packed` for what is not in memory."""
     if mesh is None and not any(isinstance(one, Mapping) or hasattr(one, "dims") for one in (X, y)):
         return Packed(X, y)
-    for what, value in (("X", X), ("y", y)):
-        for name, one in value.items() if isinstance(value, Mapping) else ():
-            if (array := lazy_array(one)) is not None:
-                refuse_unknown(array, _said(what, name))
-    inputs, given = Side.of(X, "X")
-    outputs, truth = Side.of(y, "y", given.samples if given.labelled else None)
-    outputs.refuse_clashes(given.samples)
-    check_pair_lengths(int(given.first.shape[0]), int(truth.first.shape[0]))
-    refuse_other_samples(given.sample_coords.get(given.samples), truth.sample_coords.get(truth.samples), "y")
-    if mesh is not None and not any(mesh.nodes in part.grid for part in outputs.parts):
-        mesh.node_axis(outputs.parts[0].grid)
-    told = [{part.name: quadrature_of(part, mesh) for part in side.parts} for side in (inputs, outputs)]
-    weights = [{name: weight for name, weight in one.items() if weight is not None} for one in told]
+    refuse_unknown_parts(X=X, y=y)
+    (inputs, given), (outputs, truth) = opened_sides(X, y)
+    weights = told_weights(inputs, outputs, mesh)
     packing = Packing(inputs, outputs, mesh=mesh)
     array, weight = truth.first, weights[1].get(outputs.names[0])
-    if not _is_one(outputs):
+    if not is_one(outputs):
         code = _spreads(outputs, truth)
         array, weight = _scaled(code, truth), code.weights(weights[1])
         packing = replace(packing, output_code=code)
-    if _is_one(inputs):
+    if is_one(inputs):
         return Packed(given.first, array, packing, (weights[0].get(inputs.names[0]), weight))
     coder, latents = _coded(inputs, given, as_lazy(array, "y", scalar=True), weights[0], place, seed)
     return Packed(latents, array, replace(packing, input_code=coder), (np.ones(int(latents.shape[1])), weight))
 
 
-def _is_one(side: Side) -> bool:
-    return len(side.parts) == 1 and side.parts[0].grid != ()
+def refuse_unknown_parts(**sides: Any) -> None:
+    """Refuse Dask arrays, alone or in a mapping, whose length nobody knows."""
+    for what, value in sides.items():
+        for name, one in value.items() if isinstance(value, Mapping) else [("", value)]:
+            if (array := lazy_array(one)) is not None:
+                refuse_unknown(array, said_of(what, name))
 
 
 def lazy_parts(side: Side, opened: Opened, what: str) -> list[Any]:
     """All parts of a side as Dask arrays, checked as far as that needs no numbers."""
-    return [as_lazy(opened.arrays[part.name], _said(what, part.name), scalar=True) for part in side.parts]
-
-
-def _said(what: str, name: str) -> str:
-    return f"{what}[{name!r}]" if name else what
+    return [as_lazy(opened.arrays[part.name], said_of(what, part.name), scalar=True) for part in side.parts]
 
 
 def _refuse_bad(matrix: Any, name: str) -> None:
@@ -160,31 +148,41 @@ def _refuse_bad(matrix: Any, name: str) -> None:
 
 def _spreads(outputs: Side, truth: Opened) -> OutputCode:
     """The scales of outputs, from one pass over all of them."""
-    arrays = lazy_parts(outputs, truth, "y")
-    matrices = [matrix_of(array).astype(np.float64) for array in arrays]
-    most = max(int(one.shape[1]) for one in matrices)
-    varied = computed([(abs(one).max(), one.var(axis=0).mean()) for one in matrices])
-    scales = []
-    for one, (largest, variance), part in zip(matrices, varied, outputs.parts, strict=True):
+    matrices = [matrix_of(array).astype(np.float64) for array in lazy_parts(outputs, truth, "y")]
+    units, found = zip(*map(_measured, matrices), strict=True)
+    most, scales = max(int(one.shape[1]) for one in matrices), []
+    for one, unit, (largest, variance), part in zip(matrices, units, computed(list(found)), outputs.parts, strict=True):
         if not math.isfinite(largest):
-            _refuse_bad(one, _said("y", part.name))
-        found = math.sqrt(float(variance)) if math.isfinite(variance) else float(largest)
-        scales.append(power_of_two(found * math.sqrt(int(one.shape[1]) / most), float(largest)))
+            _refuse_bad(one, said_of("y", part.name))
+        spread_of = unit * math.sqrt(max(float(variance), 0.0) * int(one.shape[1]) / most)
+        scales.append(power_of_two(spread_of, float(largest)))
     return OutputCode(outputs.parts, tuple(scales))
+
+
+def _measured(matrix: Any) -> tuple[float, tuple[Any, Any]]:
+    """A unit in which values can be squared; lazily, the largest of them and their variance around the mean in it.
+
+    Σ (a − ā)² = Σ (a − c)² − n (ā − c)², the shift c being the mean of some samples.
+    """
+    some = rows_of(matrix, range(min(_SHIFTED_BY, int(matrix.shape[0]))))
+    unit = squared_unit(float(np.abs(some[np.isfinite(some)]).max(initial=0.0)))
+    shift = (some / unit).mean(axis=0)
+    moved = matrix / unit - np.where(np.isfinite(shift), shift, 0.0)
+    return unit, (abs(matrix).max(), ((moved**2).mean(axis=0) - moved.mean(axis=0) ** 2).mean())
 
 
 def _scaled(code: OutputCode, truth: Opened) -> Any:
     """Outputs side by side, lazy."""
     side = Side(code.parts, False)
     scaled = [one.astype(np.float64) / by for one, by in zip(lazy_parts(side, truth, "y"), code.scales, strict=True)]
-    return Fold.of((), side).joined(scaled)
+    return Fold.of(side).joined(scaled)
 
 
 def _coded(
     inputs: Side, given: Opened, y: Any, weights: Mapping[str, Any], place: Place, seed: int
 ) -> tuple[InputCode, Any]:
     """How inputs become latents, from samples that fit into memory, and the latents of all."""
-    fold, budget = Fold(tuple(part.grid for part in inputs.parts), inputs.names), Budget.now()
+    fold, budget = Fold.of(replace(inputs, single=False)), Budget.now()
     arrays = lazy_parts(inputs, given, "X")
     matrix, outputs = fold.joined(arrays), matrix_of(y)
     room = budget.memory // (_COPIES * 8 * (fold.values + int(outputs.shape[1])))
@@ -193,7 +191,7 @@ def _coded(
     some, truth = rows_of(matrix, rows), rows_of(outputs, rows)
     if not np.isfinite(some).all():
         for part, array in zip(inputs.parts, arrays, strict=True):
-            _refuse_bad(matrix_of(array), _said("X", part.name))
+            _refuse_bad(matrix_of(array), said_of("X", part.name))
     if not np.isfinite(truth).all():
         _refuse_bad(outputs, "y")
     coder = InputCode.fit(inputs.parts, fold.folded(some), place.put(truth), weights, seed)

@@ -242,7 +242,8 @@ def _by_iteration(reader: Tall | Wide, options: PcaOptions, name: str) -> _Modes
 
 
 def _unsettled(reader: Reader, short: int) -> str:
-    exact = f"allow each task {32 * short**2 / 1e9:.2g} GB" if short <= MOST_SHORT else f"fit to {MOST_SHORT} samples"
+    least = min(short, MOST_SHORT)
+    exact = f"allow each task {32 * least**2 / 1e9:.2g} GB{'' if least == short else f' and fit to {least} samples'}"
     return (
         f"The last modes of {reader.frame.name} have not settled: in the last pass singular values moved by up to "
         f"{reader.log.accuracy:.1%}, and predictions depend on it. Lower n_components, or {exact}: then modes are "

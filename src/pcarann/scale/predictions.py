@@ -150,10 +150,10 @@ def _joined(parts: list[Any]) -> Any:
 
 def _score_block(raw: Any, truth: Any, first: int, *, asked: Asked, folds: Any, weights: Any) -> tuple[Any, None]:
     """Weight, mean and Σ w (u − ū)² of each value, and Σ w (û − u)² of all."""
-    fitted, w = asked.part(first, len(raw)), weights[first : first + len(truth), None]
-    fields = asked("predict", first, folds[0].folded(raw))
+    w, pair = weights[first : first + len(truth), None], (folds[0].folded(raw), folds[1].folded(truth))
     with in_block(first):
-        found, truth = (to_host(checked_outputs(one, fitted)) for one in (fields, folds[1].folded(truth)))
+        both = asked.model.beside(*pair, asked.part(first, len(raw)))
+    found, truth = (to_host(one).reshape(len(raw), -1) for one in both)
     weight = float(w.sum())
     mean = (w * truth).sum(axis=0) / (weight or 1.0)
     return (weight, mean, (w * (truth - mean) ** 2).sum(axis=0), float((w * (truth - found) ** 2).sum())), None

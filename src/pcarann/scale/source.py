@@ -59,6 +59,11 @@ class Lazy(Source):
         log = self.log
         return SideReport(self.name, log.method, log.accuracy, log.passes, log.blocks, log.read)
 
+    @property
+    def most_rows(self) -> int:
+        """Fields that fit into memory beside all else"""
+        return max(2, self.budget.each // (32 * self.shape[1]))
+
     def rows(self, which: list[int]) -> Array:
         """The fields of some samples, in memory."""
         return self.place.put(rows_of(self.matrix, which))
@@ -136,8 +141,7 @@ def spread_rows(lazy: Lazy, most: int = 256) -> list[int]:
     """Some samples, no more than fit into the memory of a task."""
     from pcarann.backend.random import spread
 
-    samples, values = lazy.shape
-    return spread(samples, max(2, min(most, lazy.budget.each // (32 * values))))
+    return spread(lazy.shape[0], min(most, lazy.most_rows))
 
 
 def _smoothed(block: Any, smoothing: Smoothing, grid: tuple[int, ...]) -> Any:

@@ -39,6 +39,9 @@ def stage_samples(X: Any, y: Any, most: int | None, seed: int, together: int) ->
         return X, y, together, None
     if has_lazy_parts(X) or has_lazy_parts(y):
         raise ValueError("Lazy data are one array on each side: parts by name must be in memory.")
+    for value, name in ((X, "X"), (required(y), "y")):
+        if len(np.shape(value)) < 2:
+            raise ValueError(f"{name} must have shape (samples, …), found {np.shape(value)}.")
     X, y, packing, _ = lazily_packed(X, required(y), mesh=None, place=place_of(None), seed=seed)
     inputs, outputs = as_lazy(X, "X"), as_lazy(y, "y")
     count = int(inputs.shape[0])
