@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pcarann.backend.arrays import to_host
-from pcarann.metrics import coverage, mean_width, relative_l2
+from pcarann.metrics import coverage, mean_width, relative_l2, variance_weighted_r2
 
 
 def test_relative_l2_is_the_mean_of_ratios_of_norms(backend):
@@ -13,6 +13,19 @@ def test_relative_l2_is_the_mean_of_ratios_of_norms(backend):
     ratios = [np.linalg.norm(a - b) / np.linalg.norm(b) for a, b in zip(v, u, strict=True)]
     assert relative_l2(backend(v), backend(u)) == pytest.approx(np.mean(ratios))
     assert np.allclose(to_host(relative_l2(backend(v), backend(u), per_sample=True)), ratios)
+
+
+@pytest.mark.parametrize("unit", [1e-170, 1e-300, 1e160, 1e300])
+def test_errors_of_fields_whose_squares_are_no_numbers_are_those_of_ordinary_ones(backend, unit):
+    u, v = np.random.default_rng(0).normal(size=(2, 5, 12))
+    assert relative_l2(backend(unit * v), backend(unit * u)) == pytest.approx(relative_l2(v, u), rel=1e-12)
+    both = np.stack([v[0], unit * v[1]]), np.stack([u[0], unit * u[1]])
+    assert relative_l2(*map(backend, both)) == pytest.approx(relative_l2(v[:2], u[:2]), rel=1e-12)
+    weights = np.arange(1.0, 6.0)
+    for w in (None, weights):
+        ordinary = variance_weighted_r2(v, u, w)
+        assert variance_weighted_r2(backend(unit * v), backend(unit * u), w) == pytest.approx(ordinary, rel=1e-12)
+    assert relative_l2([[unit, 0.0]], [[0.0, 0.0]]) == math.inf
 
 
 def test_a_zero_truth_counts_as_zero_or_infinite():

@@ -180,6 +180,7 @@ def test_anything_but_real_numbers_is_refused(bad):
 def test_masked_arrays_are_refused():
     with pytest.raises(ValueError, match="masked"):
         OperatorData(np.ma.masked_less(np.ones((1, 1)), 2), np.ones((1, 1)))
+    assert type(OperatorData(np.ma.masked_less(np.ones((1, 1)), 0), np.ones((1, 1))).inputs) is np.ndarray
 
 
 def test_coordinates_have_one_axis():

@@ -91,7 +91,7 @@ def _by_gram(reader: Tall | Wide, options: PcaOptions, name: str) -> _Modes:
     asked = options.n_components
     if not isinstance(asked, float) and rank < min(asked, reader.frame.values):
         said = f"the {reader.inner} {name} have rank {rank}: using {rank} modes."
-        options.complain(f"n_components={asked} was asked for, but {said}")
+        options.complain(f"n_components={asked} is more than there are, as {said}")
     return found.modes(reader, rank, energy)
 
 

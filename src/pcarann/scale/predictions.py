@@ -120,6 +120,7 @@ def _score_block(raw: Any, truth: Any, first: int, *, asked: Asked, grids: Any, 
     if not np.isfinite(truth).all():
         bad = first + int(np.isfinite(truth).all(axis=1).argmin())
         raise ValueError(f"y contains NaN or infinity in sample {bad}.")
+    truth, found = asked.fitted.outputs(truth), asked.fitted.outputs(found)  # where they can be squared
     weight = float(w.sum())
     mean = (w * truth).sum(axis=0) / (weight or 1.0)
     return (weight, mean, (w * (truth - mean) ** 2).sum(axis=0), float((w * (truth - found) ** 2).sum())), None
