@@ -81,11 +81,16 @@ def cluster():
         yield found
 
 
+@pytest.fixture(scope="session")
+def cache_folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture(scope="module")
-def own_cache(tmp_path_factory):
-    """A cache of generated data for one module of tests."""
+def own_cache(cache_folder):
+    """A cache of generated data, which modules of tests that ask for it share."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PCARANN_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("PCARANN_CACHE", str(cache_folder))
         yield
 
 

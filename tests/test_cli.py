@@ -139,7 +139,7 @@ def test_a_linear_term_is_asked_for_by_a_flag(folder):
 
 
 def test_auto_chooses_and_says_what(folder):
-    said = json.loads(run("fit", "train.npz", "-o", "model", "--auto", "--budget", "20s", "--json").stdout)
+    said = json.loads(run("fit", "train.npz", "-o", "model", "--auto", "--budget", "2s", "--json").stdout)
     assert "settings tried" in said["chosen"]
     assert load("model").fitted_.samples == said["training_samples"]
 

@@ -184,9 +184,9 @@ def test_stages_take_parts(tmp_path):
 
 
 def test_auto_takes_parts():
-    found = pcarann.auto(*TRAIN, budget=6)
+    found = pcarann.auto(*TRAIN, budget=2)
     assert relative_l2(found.predict(TEST[0])["u"], TEST[1]["u"]) < 0.25
-    other = PCARaNN.auto(*TRAIN, budget=4)
+    other = PCARaNN.auto(*TRAIN, budget=1)
     assert set(other.predict(TEST[0])) == {"u", "v"}
 
 
