@@ -72,3 +72,17 @@ def test_outputs_by_name_are_to_be_compared_one_by_one(call, says):
 def test_empty_arrays_are_refused():
     with pytest.raises(ValueError, match="empty"):
         relative_l2(np.ones((0, 3)), np.ones((0, 3)))
+
+
+def test_points_that_are_nan_in_every_sample_do_not_count(backend):
+    truth, found = np.array([[3.0, np.nan, 4.0], [6.0, np.nan, 8.0]]), np.array([[3.0, 7.0, 0.0], [6.0, 7.0, 8.0]])
+    assert to_host(relative_l2(backend(found), backend(truth), per_sample=True)).tolist() == [0.8, 0.0]
+    assert coverage(backend(found - 1), backend(found + 1), backend(truth)) == 0.75
+    low = np.where(np.isnan(truth), np.nan, 0.0)
+    assert mean_width(backend(low), backend(low + 2)) == 2.0
+
+
+def test_a_value_that_is_nan_in_some_samples_alone_or_everywhere_is_an_error():
+    some, all_of_them = np.array([[np.nan, 1.0], [1.0, 1.0]]), np.full((2, 2), np.nan)
+    for truth in (some, all_of_them):
+        assert math.isnan(relative_l2(np.ones((2, 2)), truth))

@@ -91,7 +91,8 @@ def _there(found: Array, wanted: Array) -> tuple[Array, Array]:
     missing = xp.reshape(xp.all(xp.isnan(wanted), axis=0), (-1,))
     if bool(xp.all(missing)):
         return found, wanted
-    first, second = (xp.reshape(part, (part.shape[0], -1))[:, ~missing] for part in (found, wanted))
+    there = xp.nonzero(~missing)[0]
+    first, second = (xp.take(xp.reshape(part, (part.shape[0], -1)), there, axis=1) for part in (found, wanted))
     return first, second
 
 

@@ -5,6 +5,7 @@ import json
 import pytest
 from sklearn.base import clone
 
+from pcarann.benchmark.best import stages
 from pcarann.benchmark.best.stages import STAGE_CHANGES, run_stages, stages_model
 from pcarann.benchmark.paper.configurations import PROBLEMS
 from pcarann.benchmark.records import record_name
@@ -46,3 +47,18 @@ def test_a_change_changes_something_and_leaves_the_model_alone(name, change):
     changed = STAGE_CHANGES[name][change](model)
     assert repr(model) == before
     assert repr(changed) != before
+
+
+def test_all_runs_of_a_problem_are_others(monkeypatch):
+    """What is run at full size, without running it."""
+    monkeypatch.setattr(stages, "run_stages", lambda problem, **how: how)
+    asked = {
+        name: [{key: how[key] for key in how if key not in ("device", "tell")} for how in runs]
+        for name, runs in ((name, stages.stages_records(PROBLEMS[name], None, print)) for name in PROBLEMS)
+    }
+    for runs in asked.values():
+        assert len({json.dumps(how, sort_keys=True) for how in runs}) == len(runs)
+    assert asked["backward_heat"] == [{"seed": 0}, {"noise": 0.01}]
+    assert {how["n_train"] for how in asked["darcy"] if "n_train" in how} == {50, 100, 200, 500}
+    for name, changes in stages.STAGE_CHANGES.items():
+        assert {how.get("change") for how in asked[name]} == {None, *changes}
