@@ -286,3 +286,9 @@ def test_without_torch_a_network_is_refused_with_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ImportError, match=r"FNO needs PyTorch: install it with pip install 'pcarann\[baselines\]'"):
         baseline("darcy", "fno")
+
+
+def test_another_package_that_is_missing_is_named_by_itself(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pcarann.baselines.fno", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pcarann\.baselines\.fno"):
+        baseline("darcy", "fno")

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from pcarann.benchmark.machine import machine_facts
 from pcarann.benchmark.paper.experiments import reproduce
 from pcarann.benchmark.records import read_records
 from pcarann.benchmark.report.report import headline_table
@@ -61,3 +62,8 @@ def test_a_budget_that_is_no_time_is_refused(budget):
 
 def test_the_readme_shows_the_table_of_the_records():
     assert headline_table(read_records(ROOT / "results" / "records")).strip() in (ROOT / "README.md").read_text()
+
+
+def test_where_there_is_no_git_the_commit_is_unknown(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert machine_facts(None)["commit"] == "unknown"
