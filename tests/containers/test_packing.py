@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*outside the training data"),
     pytest.mark.filterwarnings(
         "ignore:n_components=.* is more than there are"
-    ),  # of models that auto leaves as they come
+    ),  # where auto leaves a model as it comes
 ]
 
 
