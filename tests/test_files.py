@@ -1,5 +1,6 @@
 """Files are replaced whole, with the permissions they had, and only where they are files."""
 
+import errno
 import os
 import signal
 import socket
@@ -7,6 +8,7 @@ import stat
 import subprocess
 import sys
 import time
+from functools import partial
 
 import pytest
 
@@ -217,3 +219,26 @@ def test_a_file_is_replaced_where_no_helper_can_be_started(path, monkeypatch):
     write(path)
     assert path.read_bytes() == b"new"
     assert os.listdir(path.parent) == [path.name]
+
+
+def test_a_file_system_without_unnamed_files_gets_a_named_draft(tmp_path, monkeypatch):
+    real = os.open
+
+    def refused(path, flags, *more, number=errno.EOPNOTSUPP, **others):
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(number, "refused")
+        return real(path, flags, *more, **others)
+
+    monkeypatch.setattr(os, "open", refused)
+    write(tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == b"new"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    monkeypatch.setattr(os, "open", partial(refused, number=errno.EDQUOT))
+    with pytest.raises(OSError, match="refused"):
+        write(tmp_path / "other")
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write everywhere
+    with pytest.raises(PermissionError, match=f"The folder {tmp_path} cannot be written to"):
+        check_target(tmp_path / "file")

@@ -48,6 +48,15 @@ def test_masked_rows_in_a_list_do_not_lose_their_masks(model, wrap):
         model.predict(wrap(rows))
 
 
+@pytest.mark.parametrize("wrap", [lambda rows: rows, list], ids=["array", "list"])
+def test_a_masked_array_without_masked_values_is_taken_as_a_plain_one(model, wrap):
+    for mask in (np.ma.nomask, False):
+        rows = np.ma.masked_array(P[:5], mask=mask)
+        found = model.predict(wrap(rows))
+        assert type(found) is np.ndarray
+        assert np.array_equal(found, model.predict(P[:5]))
+
+
 def test_a_mask_far_down_a_long_list_is_seen(model):
     rows = [*np.zeros((2000, 3)), np.ma.masked_array(P[0], mask=[False, True, False])]
     with pytest.raises(ValueError, match="X is a masked array"):

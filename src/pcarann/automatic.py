@@ -62,7 +62,7 @@ def auto(
             model.fitted_ = replace(model.fitted_, packing=contest.packing)
         else:
             with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message="n_components=.* was asked for")
+                warnings.filterwarnings("ignore", message="n_components=.* is more than there are")
                 model.set_params(fields=settled_fields(model.fields, latent)).fit(X, y)
     model.verbose = verbose
     verdict.seconds = time.perf_counter() - begun

@@ -13,10 +13,14 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from pcarann.backend.arrays import Array, place_of, to_host
 from pcarann.validation import required
 
 __all__ = ["coverage", "mean_width", "relative_l2", "variance_weighted_r2"]
+
+_SAFE = 2.0**250  # numbers between this and its inverse can be squared and summed
 
 
 def relative_l2(prediction: Array, truth: Array, *, per_sample: bool = False) -> Any:
@@ -31,8 +35,7 @@ def relative_l2(prediction: Array, truth: Array, *, per_sample: bool = False) ->
     place = place_of(prediction)
     found, wanted = _there(*_matching(place.put(prediction), place.put(truth), "prediction", "truth"))
     xp = place.xp
-    missed = xp.linalg.vector_norm(xp.reshape(found - wanted, (found.shape[0], -1)), axis=1)
-    size = xp.linalg.vector_norm(xp.reshape(wanted, (found.shape[0], -1)), axis=1)
+    missed, size = (_norms(xp.reshape(part, (found.shape[0], -1))) for part in (found - wanted, wanted))
     ratio = missed / xp.where(size > 0, size, 1.0)
     errors = xp.where((size == 0) & (missed > 0), math.inf, ratio)
     return errors if per_sample else float(xp.mean(errors))
@@ -72,6 +75,14 @@ def _refuse_mappings(**given: Any) -> None:
             raise ValueError(f"{name} has outputs by name: compare each by its name, such as {name}[{one!r}].")
 
 
+def _norms(rows: Array) -> Array:
+    """‖row‖₂ of each, also of those whose squares are no numbers any more."""
+    xp = place_of(rows).xp
+    most = xp.max(xp.abs(rows), axis=1)
+    unit = xp.where(((most > 0) & (most < 1 / _SAFE)) | ((most > _SAFE) & xp.isfinite(most)), most, 1.0)
+    return unit * xp.linalg.vector_norm(rows if bool(xp.all(unit == 1)) else rows / unit[:, None], axis=1)
+
+
 def _there(found: Array, wanted: Array) -> tuple[Array, Array]:
     """Both without the points at which the second is NaN in every sample: they are not there."""
     xp = place_of(wanted).xp
@@ -80,7 +91,8 @@ def _there(found: Array, wanted: Array) -> tuple[Array, Array]:
     missing = xp.reshape(xp.all(xp.isnan(wanted), axis=0), (-1,))
     if bool(xp.all(missing)):
         return found, wanted
-    first, second = (xp.reshape(part, (part.shape[0], -1))[:, ~missing] for part in (found, wanted))
+    there = xp.nonzero(~missing)[0]
+    first, second = (xp.take(xp.reshape(part, (part.shape[0], -1)), there, axis=1) for part in (found, wanted))
     return first, second
 
 
@@ -98,8 +110,9 @@ def variance_weighted_r2(prediction: Array, y: Any, sample_weight: Array | None)
     """R² of a prediction, all output values weighted by their variance."""
     from sklearn.metrics import r2_score
 
-    found, truth = to_host(prediction), to_host(required(y))
+    found, truth = (np.asarray(to_host(one), dtype=np.float64) for one in (prediction, required(y)))
     flat = (found.shape[0], -1)
     weights = None if sample_weight is None else to_host(sample_weight)
-    fields = (truth.reshape(flat), found.reshape(flat))
+    power = -math.frexp(np.abs(truth).max(initial=0.0))[1]  # beyond 1e±150 squares are no numbers, and this rounds none
+    fields = (np.ldexp(truth, power).reshape(flat), np.ldexp(found, power).reshape(flat))
     return float(r2_score(*fields, sample_weight=weights, multioutput="variance_weighted"))

@@ -210,7 +210,7 @@ class PCARaNN(FittedAttributes, Surrogate):
             )
         model.verbose = verbose
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="n_components=.* was asked for")
+            warnings.filterwarnings("ignore", message="n_components=.* is more than there are")
             model.set_params(fields=settled_fields(model.fields, pair)).fit(X, y)
         report.seconds += model.fit_seconds_["total"]
         model.auto_report_ = report

@@ -36,6 +36,7 @@ __all__ = [
     "refuse_cut_map",
     "refuse_grid",
     "required",
+    "unmasked",
     "warn_user",
 ]
 
@@ -216,8 +217,7 @@ def check_numeric(value: Any, name: str) -> Array:
     """Return an array of real numbers, or refuse."""
     if (isinstance(value, Mapping) or hasattr(value, "data_vars")) and not hasattr(value, "tocsr"):
         raise ValueError(f"{name} must be one array, as in fit, found {type(value).__name__}.")
-    if _is_masked(value):
-        raise ValueError(f"{name} is a masked array: fill or drop the masked values first.")
+    value = unmasked(value, name)
     if hasattr(value, "tocsr"):
         raise TypeError(f"{name} is a sparse matrix, but dense data is required: use {name}.toarray().")
     if hasattr(value, "requires_grad"):
@@ -252,14 +252,19 @@ def refuse_cut_map(array: np.ndarray[Any, Any], name: str) -> None:
         )
 
 
+def unmasked(value: Any, name: str) -> Any:
+    """Return what has no masked value, a masked array as a plain one, or refuse."""
+    if _is_masked(value):
+        raise ValueError(f"{name} is a masked array: fill or drop the masked values first.")
+    return np.asarray(value) if isinstance(value, np.ma.MaskedArray) else value
+
+
 def _is_masked(value: Any) -> bool:
-    """Whether this is a masked array, or a list of some, which NumPy would join without their masks."""
+    """Whether a value is masked here, or in a list of arrays, which NumPy would join without their masks."""
     if not isinstance(value, list | tuple):
-        return isinstance(value, np.ma.MaskedArray)
+        return isinstance(value, np.ma.MaskedArray) and bool(np.ma.is_masked(value))
     kinds = set(map(type, value))  # a million numbers are of one kind, and not looked at one by one
-    if any(issubclass(kind, np.ma.MaskedArray) for kind in kinds):
-        return True
-    return any(issubclass(kind, list | tuple) for kind in kinds) and any(map(_is_masked, value))
+    return any(issubclass(kind, list | tuple | np.ma.MaskedArray) for kind in kinds) and any(map(_is_masked, value))
 
 
 def _as_array(value: Any, name: str) -> np.ndarray[Any, Any]:

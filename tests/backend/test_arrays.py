@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pytest
 
@@ -80,3 +82,9 @@ def test_torch_tensors_on_a_cpu_give_numpys_predictions_as_tensors(pairs):
     found = model.predict(torch.asarray(pairs.inputs[90:]))
     assert isinstance(found, torch.Tensor)
     assert np.array_equal(found.numpy(), PCARaNN(**SMALL).fit(*pairs[:90]).predict(pairs.inputs[90:]))
+
+
+def test_without_torch_a_gpu_is_refused_with_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ValueError, match=r"device='cuda' needs PyTorch: install it with pip .*'pcarann\[torch\]'"):
+        place_of(np.ones(1), "cuda")

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
+import scipy.linalg
 
 from pcarann.backend.arrays import to_host
-from pcarann.backend.linalg import cholesky, solve_cholesky, solve_hermitian, solve_lower, triangle
+from pcarann.backend.linalg import cholesky, few_eigenvectors, solve_cholesky, solve_hermitian, solve_lower, triangle
 
 RNG = np.random.default_rng(0)
 SPD = np.cov(RNG.normal(size=(5, 50)))
@@ -85,3 +86,22 @@ def test_one_of_a_stack_without_a_solution_leaves_the_others_on_torch():
     stack[1] = 0
     found = to_host(solve_hermitian(put(stack), put(hermitian(3, seed=1))))
     assert np.isnan(found).any(axis=(1, 2)).tolist() == [False, True, False]
+
+
+def test_a_few_eigenvectors_of_a_large_matrix_are_the_leading_ones(monkeypatch):
+    monkeypatch.setattr("pcarann.backend.linalg._LARGE", 30)
+    root = np.random.default_rng(0).normal(size=(40, 40))
+    vectors, values = few_eigenvectors(root @ root.T, 3)
+    assert np.allclose(values, np.linalg.eigvalsh(root @ root.T)[:-4:-1], rtol=1e-12)
+    assert np.allclose(root @ root.T @ vectors, vectors * values, atol=1e-10 * values[0])
+    assert few_eigenvectors((root @ root.T)[:20, :20], 1) is None
+    assert few_eigenvectors(root @ root.T, 6) is None
+
+
+def test_where_a_few_eigenvectors_are_not_found_all_are_sought(monkeypatch):
+    def eigh(*_, **__):
+        raise scipy.linalg.LinAlgError
+
+    monkeypatch.setattr("pcarann.backend.linalg._LARGE", 30)
+    monkeypatch.setattr(scipy.linalg, "eigh", eigh)
+    assert few_eigenvectors(np.eye(40), 3) is None

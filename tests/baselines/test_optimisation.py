@@ -279,3 +279,16 @@ def test_the_package_and_what_runs_on_the_cpu_import_no_torch():
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_without_torch_a_network_is_refused_with_what_to_install(monkeypatch):
+    monkeypatch.delitem(sys.modules, "pcarann.baselines.fno", raising=False)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match=r"FNO needs PyTorch: install it with pip install 'pcarann\[baselines\]'"):
+        baseline("darcy", "fno")
+
+
+def test_another_package_that_is_missing_is_named_by_itself(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pcarann.baselines.fno", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pcarann\.baselines\.fno"):
+        baseline("darcy", "fno")

@@ -133,7 +133,7 @@ def test_ratios_are_to_the_opponent_of_least_error():
 
 
 def test_quick_mode_writes_record_and_table(tmp_path):
-    path = auto.main(["--quick", "--cases", "burgers_few", "pipe_table", "-o", str(tmp_path)])
+    path = auto.main(["--quick", "--budget", "0.5", "--cases", "burgers_few", "pipe_table", "-o", str(tmp_path)])
     cases = json.loads((tmp_path / "auto.json").read_text())["cases"]
     assert set(cases) == {"burgers_few", "pipe_table"}
     assert set(cases["burgers_few"]["methods"]) == set(auto.METHODS)

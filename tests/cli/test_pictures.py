@@ -50,7 +50,9 @@ def test_pictures_of_an_evaluation_replace_nothing_else(folder):
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
 def test_samples_of_data_are_drawn(folder, ending):
-    assert "inputs" in run("describe", "data.npz", "--picture", f"data.{ending}").stdout
+    said = run("describe", "data.npz", "--picture", f"data.{ending}")
+    assert "inputs" in said.stdout
+    assert f"Picture: data.{ending}" in said.stderr
     assert Path(f"data.{ending}").stat().st_size > 1000
 
 

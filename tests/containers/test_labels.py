@@ -25,6 +25,8 @@ def test_samples_are_a_dimension_that_is_called_so_or_the_first():
     assert sample_dim([array(("x", "run"))]) == "run"
     assert sample_dim([array(("y", "x"))]) == "y"
     assert sample_dim([array(("x", "y"))], known="y") == "y"
+    with pytest.raises(ValueError, match=r"without 'run', which counts samples"):
+        sample_dim([array(("x", "run")), array(("x",))])
     with pytest.raises(ValueError, match="share no dimension"):
         sample_dim([array(("x",)), array(("y",), coords={})])
 

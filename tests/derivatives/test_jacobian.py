@@ -12,7 +12,7 @@ SMALL = {"n_components": (4, 5), "widths": (20, 10), "n_members": 2, "scales": (
 RNG = np.random.default_rng(0)
 A = RNG.normal(size=(60, 3)) @ np.cos(np.outer(range(3), np.linspace(0, 3, 9)))
 NUMBER = RNG.uniform(1, 2, 60)
-pytestmark = pytest.mark.filterwarnings("ignore:n_components=.* was asked for")
+pytestmark = pytest.mark.filterwarnings("ignore:n_components=.* is more than there are")
 
 
 @pytest.fixture(scope="module", params=["more outputs", "fewer outputs"])

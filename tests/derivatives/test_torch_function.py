@@ -14,7 +14,7 @@ A = RNG.normal(size=(60, 3)) @ np.cos(np.outer(range(3), np.linspace(0, 3, 6)))
 NUMBER = RNG.uniform(1, 2, 60)
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated"),  # which torch itself calls
-    pytest.mark.filterwarnings("ignore:n_components=.* was asked for"),
+    pytest.mark.filterwarnings("ignore:n_components=.* is more than there are"),
     pytest.mark.filterwarnings("ignore:.*outside the training data"),
     pytest.mark.filterwarnings("ignore:.*are unlike those of the training"),
 ]

@@ -25,6 +25,21 @@ def test_a_curve_is_drawn_along_its_points_in_their_order(axis):
     assert (axis.get_xlabel(), axis.get_ylabel()) == ("x", "u")
 
 
+@pytest.mark.parametrize(
+    ("count", "place", "marks"),
+    [
+        (6, {}, ("o", "None", "column")),
+        (40, {}, ("None", "-", "grid point")),
+        (9, {"coords": {"x": X}}, ("None", "-", "x")),
+        (9, {"points": X}, ("None", "-", "x")),
+    ],
+    ids=["table", "long", "coordinates", "nodes"],
+)
+def test_a_few_values_without_coordinates_are_dots_of_a_table(axis, count, place, marks):
+    line = draw_field(axis, np.arange(count), **place)
+    assert (line.get_marker(), line.get_linestyle(), axis.get_xlabel()) == marks
+
+
 def test_components_of_a_curve_are_drawn_together_or_one_alone(axis):
     draw_field(axis, np.ones((2, 9)), coords={"x": X})
     assert [line.get_label() for line in axis.lines] == ["component 0", "component 1"]

@@ -1,5 +1,7 @@
 """Drawing leaves the settings of others alone, and the same picture has the same bytes."""
 
+import sys
+
 import pytest
 
 from pcarann.drawing import blank, save, style
@@ -23,3 +25,9 @@ def test_the_same_picture_has_the_same_bytes(ending, tmp_path):
             figure.subplots().plot([0, 1])
             save(figure, tmp_path / f"{name}.{ending}")
     assert (tmp_path / f"a.{ending}").read_bytes() == (tmp_path / f"b.{ending}").read_bytes()
+
+
+def test_without_matplotlib_it_is_said_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r"Pictures need matplotlib: pip install 'pcarann\[figures\]'"), style():
+        pass

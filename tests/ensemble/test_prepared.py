@@ -201,7 +201,7 @@ def test_many_calls_do_not_grow_memory(model, pairs, single):
 
     tracemalloc.start()
     try:
-        after = [held(300) for _ in range(4)]
+        after = [held(100) for _ in range(4)]
         # What other parts of the process keep comes once; what a call keeps would come every time.
         assert min(np.diff(after)) < 5_000
     finally:

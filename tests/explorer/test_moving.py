@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from explored import flow, grid, parts, stages, table
 
+from meshes import triangles
+from pcarann import PCARaNN, Staged
 from pcarann.explorer.moving import inputs_at, movables_of
 
 
@@ -63,3 +65,27 @@ def test_what_is_unknown_is_refused_by_name():
         inputs_at(parts(), {"b": {}})
     with pytest.raises(ValueError, match=r"A sample of inputs has shape \(12, 9\), found \(3,\)"):
         inputs_at(grid(), {"inputs": {"sample": np.ones(3)}})
+
+
+def test_stages_of_parts_on_a_mesh_are_moved_by_waves_and_columns():
+    mesh = triangles(5)
+    x, y = mesh.points.T
+    c, k = np.random.default_rng(0).normal(size=(40, 2)), np.random.default_rng(1).uniform(1, 2, (40, 2))
+    a = c[:, :1] * x + c[:, 1:] * y
+    model = Staged(grid=mesh, n_features=5, n_members=1, n_stages=1).fit({"a": a, "k": k}, np.tanh(a) * k[:, :1])
+    field, columns = movables_of(model)
+    assert [slider.label for slider in columns.sliders] == ["column 0", "column 1"]
+    np.testing.assert_allclose([slider.low for slider in columns.sliders], k.min(axis=0))
+    np.testing.assert_allclose([slider.high for slider in columns.sliders], k.max(axis=0))
+    np.testing.assert_allclose(field.at({"wave 0": 1.0}), a.max())
+    assert field.modes.shape[1:] == (mesh.nodes,)
+    assert model.predict(inputs_at(model, {"k": {"column 0": 1.5}})).shape == (1, mesh.nodes)
+
+
+def test_stages_that_start_from_a_latent_model_are_moved_as_it_is():
+    rng, x = np.random.default_rng(0), np.linspace(0, 1, 16)
+    a = rng.normal(size=(40, 2)) @ np.stack([x, x**2])
+    start = PCARaNN(n_components=2, widths=(8, 6), n_members=1, scales="energy")
+    model = Staged(start, n_features=5, n_members=1, n_stages=1).fit(a, np.tanh(a))
+    (movable,) = movables_of(model)
+    assert [slider.label for slider in movable.sliders] == ["mode 1", "mode 2"]

@@ -46,7 +46,7 @@ def test_spread_and_intervals_of_small_and_large_flows(size):
     assert_same(found, wanted, 1e-5)
 
 
-@pytest.mark.filterwarnings("ignore:n_components=6 was asked for")
+@pytest.mark.filterwarnings("ignore:n_components=6 is more than there are")
 def test_outputs_that_are_all_zero_or_all_the_same(data):
     X, y = data
     for value in (0.0, 3.0):

@@ -78,3 +78,17 @@ def test_what_belongs_together_is_judged_together():
     for group in found.judged(9):
         assert {found.x[row, 0] // 3 for row in group} == {found.x[group[0], 0] // 3}
         assert len(group) == 3
+
+
+def test_of_very_many_samples_some_are_taken_from_all_over(monkeypatch):
+    monkeypatch.setattr("pcarann.latent.rows.MOST", 8)
+    order = Order.split(50, 0)
+    x, y = rows(order).inner
+    assert len(x) == 8
+    assert set(x[:, 0]) <= set(order.samples[:40])
+    assert np.array_equal(y, -x)
+    x, y, inner = rows(order).validated(1000)
+    assert (len(x), inner) == (10, 8)
+    assert set(x[:inner, 0]) <= set(order.samples[:40])
+    assert set(x[inner:, 0]) <= set(order.samples[40:])
+    assert np.array_equal(y, -x)

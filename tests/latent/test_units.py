@@ -63,6 +63,18 @@ def test_intervals_of_outputs_of_any_size_are_those_of_ordinary_ones(d):
         assert np.abs(one / d - other).max() <= 1e-6 * np.abs(other).max()  # rounding of d u
 
 
+@pytest.mark.parametrize("lazy", [False, True])
+def test_the_score_of_tiny_outputs_is_that_of_ordinary_ones(lazy):
+    pairs = smooth_pairs(60)
+
+    def score(unit):
+        a, u = pairs.inputs, unit * pairs.outputs
+        given = [pytest.importorskip("dask.array").from_array(one, chunks=20) for one in (a, u)] if lazy else (a, u)
+        return PCARaNN(**SMALL, scales=(0.3, 0.3)).fit(a, u).score(*given)
+
+    assert score(2.0**-600) == pytest.approx(score(1.0), rel=1e-12)
+
+
 def test_units_are_powers_of_two_and_1_for_ordinary_sizes():
     assert Units.of(np.array([[1e30, -1e-30]]), np.array([[-(2.0**600)]])) == Units(1.0, 2.0**600)
 

@@ -8,6 +8,8 @@ from click.testing import CliRunner
 
 from pcarann import Marching, PCARaNN, Staged
 from pcarann.cli import main
+from pcarann.marching.lazy import _furthest
+from pcarann.marching.watch import Reach
 from pcarann.scale import calibration, limited
 
 ANGLE = np.random.default_rng(0).uniform(0, 6, (40, 1)) + 0.5 * np.arange(8)
@@ -154,3 +156,9 @@ def test_roll_outs_are_written_by_blocks(tmp_path):
     found = CliRunner().invoke(main, command)
     assert found.exit_code == 0, found.output
     assert np.abs(zarr.open_group(path, mode="r")["mean"][:] - known.predict(X, steps=6)).max() < 1e-9
+
+
+def test_the_reach_of_blocks_together_is_that_of_all_snapshots():
+    fields = np.random.default_rng(0).normal(size=(12, 3))
+    parts = [Reach.of(fields[i : i + 4], 2) for i in (0, 4, 8)]
+    assert _furthest(parts) == Reach.of(fields, 2)

@@ -18,7 +18,7 @@ def test_a_report_prints_every_step_what_was_tried_and_on_how_many_it_was_judged
         ["2", "0.02", "0.03", "0.4", "1"],
         ["3", "0.04", "0.05", "0.6", "0.9"],
     ]
-    assert "a factor 2 a step" in text
+    assert "Each step multiplies the error by 2." in text
     assert "as given 4; ridge=0.01 0.03" in text
 
 

@@ -1,12 +1,14 @@
 """Meshes of meshio and pyvista, and of files."""
 
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from meshes import cloud, hexahedra, mixed, quads, tetrahedra, tilted, triangles
 from pcarann.mesh.mesh import Mesh
+from pcarann.mesh.reading import parts_of
 
 meshio = pytest.importorskip("meshio")
 MADE = {"triangles": triangles, "quads": quads, "mixed": mixed, "tetrahedra": tetrahedra, "hexahedra": hexahedra,
@@ -78,3 +80,16 @@ def test_datasets_of_pyvista_are_read():
     assert plane.weights.sum() == pytest.approx(6)
     ball = Mesh.of(pyvista.Sphere(theta_resolution=12, phi_resolution=12))
     assert (list(ball.cells), ball.dimension, ball.points.shape[1]) == (["triangle"], 2, 3)
+
+
+def test_a_dataset_of_pyvista_is_taken_with_its_image_cells_in_the_order_of_others():
+    """Stands for pyvista's ImageData: cells by VTK's numbers, 8 a pixel, 11 a voxel."""
+    plane = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]])
+    points = np.concatenate([plane, plane + np.array([0, 0, 1])])
+    cells = {11: np.arange(8)[None], 12: np.array([[4, 5, 7, 6, 0, 1, 3, 2]]), 8: np.arange(4)[None]}
+    grid = SimpleNamespace(points=points, cells_dict=cells)
+    found = parts_of(SimpleNamespace(cast_to_unstructured_grid=lambda: grid))
+    assert np.array_equal(found[0], points)
+    assert {name: part.tolist() for name, part in found[1].items()} == {
+        "hexahedron": [[0, 1, 3, 2, 4, 5, 7, 6], [4, 5, 7, 6, 0, 1, 3, 2]]
+    }

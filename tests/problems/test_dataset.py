@@ -177,9 +177,10 @@ def test_anything_but_real_numbers_is_refused(bad):
         OperatorData(bad, np.ones((1, 1)))
 
 
-def test_masked_arrays_are_refused():
+def test_masked_values_are_refused_and_a_masked_array_without_any_is_a_plain_one():
     with pytest.raises(ValueError, match="masked"):
         OperatorData(np.ma.masked_less(np.ones((1, 1)), 2), np.ones((1, 1)))
+    assert type(OperatorData(np.ma.masked_less(np.ones((1, 1)), 0), np.ones((1, 1))).inputs) is np.ndarray
 
 
 def test_coordinates_have_one_axis():

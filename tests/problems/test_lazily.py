@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pytest
 
@@ -38,3 +40,16 @@ def test_files_that_cannot_be_read_by_blocks_are_refused(tmp_path):
     np.savez(tmp_path / "data.npz", inputs=A, outputs=U)
     with pytest.raises(DataFileError, match="cannot be read by blocks"):
         read(tmp_path / "data.npz", chunks=5)
+
+
+def test_words_are_refused_by_blocks_too(tmp_path):
+    np.save(tmp_path / "words.npy", np.array([["a"], ["b"]]))
+    with pytest.raises(DataFileError, match="must hold real numbers, found <U1"):
+        read(tmp_path / "words.npy", outputs=None, chunks=1)
+
+
+def test_without_dask_blocks_are_refused_with_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "dask.array", None)
+    np.save(tmp_path / "a.npy", A)
+    with pytest.raises(ImportError, match=r"chunks need Dask: install it with pip install 'pcarann\[scale\]'"):
+        read(tmp_path / "a.npy", outputs=None, chunks=1)

@@ -73,8 +73,19 @@ def test_what_cannot_be_counted_is_refused(name, packed):
 
 @every_codec
 def test_damaged_bytes_are_left_to_their_reader(name):
-    packed = bytes(CODECS[name](bytes(1000)))
-    refuse_swelling(name, packed[: len(packed) // 2] if name not in ("blosc", "lz4") else packed, 1000, "it")
+    packed = bytes(CODECS[name]((np.arange(1000) % 7).astype("u1").tobytes()))
+    damaged = packed[:16] + bytes(255 for _ in packed[16:]) if name == "blosc" else packed[: len(packed) // 2]
+    with pytest.raises((RuntimeError, EOFError, lzma.LZMAError, zlib.error, ValueError)):
+        numcodecs.get_codec({"id": name}).decode(damaged)
+    refuse_swelling(name, damaged, 1000, "it")
+
+
+def test_a_dictionary_beyond_all_need_is_refused_before_it_is_made():
+    large = bytearray(lzma.compress(bytes(1000), lzma.FORMAT_ALONE))
+    refuse_swelling("lzma", bytes(large), 1000, "it")
+    large[1:5] = (3 << 29).to_bytes(4, "little")
+    with pytest.raises(DataFileError, match="it needs more than 256 MiB of memory to be unpacked"):
+        refuse_swelling("lzma", bytes(large), 1000, "it")
 
 
 def test_blosc_that_is_not_as_long_as_it_says_is_refused():

@@ -334,7 +334,7 @@ def test_the_estimator_as_it_comes_is_among_trials_and_finalists(model):
 # The result is an ordinary model
 
 
-@pytest.mark.filterwarnings("ignore:n_components=.* was asked for")
+@pytest.mark.filterwarnings("ignore:n_components=.* is more than there are")
 def test_prediction_with_spread_and_intervals_work(model):
     other = clone(model).fit(*TRAIN).calibrate(P[60:110], U[60:110])
     mean, std = other.predict(P[110:], return_std=True)
@@ -345,7 +345,7 @@ def test_prediction_with_spread_and_intervals_work(model):
     assert coverage(band.lower, band.upper, U[110:]) > 0.75
 
 
-@pytest.mark.filterwarnings("ignore:n_components=.* was asked for")
+@pytest.mark.filterwarnings("ignore:n_components=.* is more than there are")
 def test_it_adapts(model):
     shifted = U + 0.3 * np.sin(3 * P[:, :1])
     other = clone(model).fit(*TRAIN)
@@ -364,7 +364,7 @@ def test_a_smoothed_model_survives_save_and_load(rough, tmp_path):
     assert np.array_equal(load(tmp_path / "auto.pcarann").predict(ROUGH[0]), rough.predict(ROUGH[0]))
 
 
-@pytest.mark.filterwarnings("ignore:n_components=.* was asked for")
+@pytest.mark.filterwarnings("ignore:n_components=.* is more than there are")
 def test_a_clone_fits_to_the_same_model_without_a_search(model):
     other = clone(model)
     assert not hasattr(other, "auto_report_")

@@ -52,7 +52,7 @@ def url(paths):
     try:
         yield re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline()).group()
     finally:
-        process.kill()
+        process.terminate()
         process.communicate()
 
 

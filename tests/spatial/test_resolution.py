@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.ndimage import gaussian_filter1d
+from sklearn.linear_model import LinearRegression
 
 from pcarann import Channels, Grid, PCARaNN, Staged, Symmetry, load
 from pcarann.metrics import relative_l2
@@ -325,3 +326,22 @@ def test_components_stay_and_inputs_may_lack_an_axis():
     assert (layout.input_grid, layout.output_grid) == ((23,), (19, 23))
     model = Staged("mean", 1, 5, 1, grid=Grid("free", axes=(-1,)), channels=Channels()).fit(a, gaussian_filter1d(a, 2))
     assert model.on(23).predict(rng.uniform(size=(3, 2, 23))).shape == (3, 2, 23)
+
+
+def test_a_symmetry_that_was_taken_away_is_missed_on_another_grid():
+    a = np.cos(np.random.default_rng(0).uniform(0, 6, (30, 1)) + 2 * np.pi * np.arange(16) / 16)
+    around = Symmetry.shifts(-1)
+    options = {"n_features": 5, "n_members": 1, "n_stages": 1, "grid": Grid("periodic")}
+    model = Staged(**options, symmetry=around).fit(a, a**2)
+    finer = model.on(32)
+    assert finer.fitted_.chains[0].scene.group.order == 32
+    model.symmetry = None
+    with pytest.raises(ValueError, match="a symmetry that is no longer among its parameters: set it again"):
+        model.on(32)
+
+
+def test_stages_on_what_cannot_go_to_another_grid_stay_there_too():
+    a = np.random.default_rng(0).normal(size=(30, 3)) @ np.cos(np.arange(3)[:, None] * np.arange(16))
+    model = Staged(LinearRegression(), n_features=5, n_members=1, n_stages=1, grid=Grid("periodic")).fit(a, a**2)
+    with pytest.raises(ValueError, match="start from a LinearRegression cannot go to another grid, since it cannot"):
+        model.on(32)

@@ -50,3 +50,10 @@ def test_terms_of_another_shape_are_refused(term):
 def test_libraries_agree(library):
     terms = Terms((reaction,), Units(2.0, 0.25))
     assert np.array_equal(to_host(terms(library(A), library(U))), terms(A, U))
+
+
+def test_a_term_that_is_no_array_or_not_finite_is_refused():
+    with pytest.raises(ValueError, match=r"^The term <lambda> must return an array of shape \(3, 8\), got list\.$"):
+        Terms((lambda a, u: [1.0],), Units())(A, U)
+    with pytest.raises(ValueError, match="The term <lambda> is not finite everywhere"):
+        Terms((lambda a, u: u + np.inf,), Units())(A, U)

@@ -251,3 +251,20 @@ def test_rewriting_without_a_change_is_no_damage(tmp_path):
     model.save(tmp_path / "m")
     rewritten(tmp_path / "m", lambda document, tensors: None)
     assert np.array_equal(load(tmp_path / "m").predict(CIRCULAR.inputs), model.predict(CIRCULAR.inputs))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda document, tensors: tensors.update({"input.modes": tensors["input.modes"][:, :3]}), "modes"),
+        (lambda document, tensors: document["units"].update(outputs=float("nan")), "its units are no numbers"),
+        (lambda document, tensors: document["edge"].update(size=0.0), "its edge is nowhere"),
+        (lambda document, tensors: document["edge"].update(samples=0), "its edge is nowhere"),
+    ],
+    ids=["modes", "units", "edge of no size", "edge of no samples"],
+)
+def test_parts_that_do_not_fit_are_refused(tmp_path, change, says):
+    with_option(OPTIONS["linear"]).save(tmp_path / "m")
+    rewritten(tmp_path / "m", change)
+    with pytest.raises(ModelFileError, match=says):
+        load(tmp_path / "m")

@@ -13,7 +13,7 @@ import click
 from pcarann.cli.kinds import GENERATED, is_model, largest_parts, size_in_words
 from pcarann.cli.models import model_facts
 from pcarann.cli.options import PROBLEMS, device_option, json_option, limit_option, load_surrogate, mesh_of
-from pcarann.cli.output import show
+from pcarann.cli.output import say, show
 from pcarann.cli.pictures import draw_data, on_mesh
 from pcarann.cli.targets import Target, target_option
 
@@ -36,6 +36,7 @@ def describe(file: Path, target: Target | None, as_json: bool) -> None:
 
     if file.is_file() and is_model(file):
         show(_describe_model(file, target), as_json, str(file))
+        _tell_picture(target)
         return
     if not file.exists() and file.suffix.lower() not in MESH_ENDINGS:
         raise FileNotFoundError(f"There is no file {file}.")
@@ -46,6 +47,13 @@ def describe(file: Path, target: Target | None, as_json: bool) -> None:
         target.check_picture(readers.files_read(file))
         draw_data(file, target.path)
     show(readers.describe(file), as_json, str(file), verbatim=True)
+    _tell_picture(target)
+
+
+def _tell_picture(target: Target | None) -> None:
+    """On standard error: facts of data are by the names of arrays, of which one may be anything."""
+    if target:
+        say(f"Picture: {target.path}")
 
 
 def _describe_model(file: Path, target: Target | None) -> dict[str, Any]:

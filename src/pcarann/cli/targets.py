@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import wraps
+from glob import escape
 from pathlib import Path
 from typing import Any
 
 import click
 
 from pcarann.cli.kinds import PICTURE, Kind
+from pcarann.cli.output import say
 from pcarann.files import check_target
 
 __all__ = ["Target", "check_folder", "target_option"]
@@ -53,7 +55,14 @@ def target_option(*names: str, about: str, **settings: Any) -> Callable[..., Any
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(command)
         def with_target(target: Path | None, force: bool, **others: Any) -> Any:
-            return command(target=target and Target(target, names[0], force), **others)
+            if target is None:
+                return command(target=None, **others)
+            before = _known(target)
+            try:
+                return command(target=Target(target, names[0], force), **others)
+            except KeyboardInterrupt:
+                say(_left(target, before))
+                raise
 
         force_option = click.option(
             "--force", is_flag=True, help="Replace an existing file whatever it holds, unless this command reads it."
@@ -62,6 +71,23 @@ def target_option(*names: str, about: str, **settings: Any) -> Callable[..., Any
         return named(force_option(with_target))
 
     return decorate
+
+
+def _known(path: Path) -> dict[Path, tuple[int, int]]:
+    """The file of this name, and those of a series that is numbered behind it, by what changes when one is written."""
+    found = [path, *path.parent.glob(f"{escape(path.stem)}_*{escape(path.suffix)}")]
+    return {one: (one.stat().st_ino, one.stat().st_mtime_ns) for one in found if one.exists()}
+
+
+def _left(path: Path, before: dict[Path, tuple[int, int]]) -> str:
+    """What an interrupted command leaves, in one sentence."""
+    if path.suffix == ".zarr" and path.is_dir():
+        return f"{path} holds the blocks that were finished: the same command goes on from there."
+    written = sorted(one for one, known in _known(path).items() if known != before.get(one))
+    if not written:
+        return "Nothing was written."
+    names = f"{written[0]} … {written[-1]}" if len(written) > 1 else str(written[0])
+    return f"{len(written)} file(s) had been written: {names}."
 
 
 def check_folder(folder: Path) -> None:

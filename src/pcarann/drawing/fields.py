@@ -19,6 +19,7 @@ __all__ = ["draw_field", "limits_of", "proportion"]
 
 _LINES = (BLUE, ORANGE, GREEN, PURPLE)
 _LONG = 4.0  # sides of a panel may differ by this; beyond, it fills its room instead of being to scale
+_COLUMNS = 16  # so few values without coordinates are those of a table, between which there is nothing
 _GAP = 0.2  # between slices, as a part of the longest
 _LEVEL = np.array([[0.85, 0.53, 0.0], [-0.25, 0.41, 0.88]])  # right and up on paper, seen from above in front
 
@@ -36,10 +37,11 @@ def draw_field(
 ) -> Any:
     """Draw one sample's field into a Matplotlib axis, by what it lies on, and return what was drawn last.
 
-    A grid of one axis is a curve, one of two an image; of three there are the slices through the middle. Nodal values
-    on triangles are shaded from node to node, or `flat` on each; on triangles in space they cover the surface as seen
-    from above in front; nodes without triangles are dots, of those in space the ones near the middle plane. A vector
-    field shows the `component` that is asked for, else its magnitude (all components where these are curves).
+    A grid of one axis is a curve, a few values without coordinates are dots; a grid of two axes is an image, and of
+    three there are the slices through the middle. Nodal values on triangles are shaded from node to node, or `flat` on
+    each; on triangles in space they cover the surface as seen from above in front; nodes without triangles are dots,
+    of those in space the ones near the middle plane. A vector field shows the `component` that is asked for, else its
+    magnitude (all components where these are curves).
     `limits` are those of the colours, `error` has them symmetric and red for what is too much, and `label` stands at
     the colour bar.
 
@@ -117,11 +119,15 @@ def _draw_curves(axis: Any, parts: list[Values], layout: Layout, label: str) -> 
     along, name = _along(layout, len(parts[0]))
     order = np.argsort(along, kind="stable")
     drawn = None
+    table = layout.points is None and len(along) <= _COLUMNS and all(points is None for _, points in layout.coords)
+    look: dict[str, Any] = {"marker": "o", "ls": "none"} if table else {"lw": 1.3}
     for k, part in enumerate(parts):
-        (drawn,) = axis.plot(along[order], part[order], color=_LINES[k % 4], label=f"component {k}", lw=1.3)
+        (drawn,) = axis.plot(along[order], part[order], color=_LINES[k % 4], label=f"component {k}", **look)
     if len(parts) > 1:
         axis.legend()
-    axis.set(xlabel=name, ylabel=label)
+    axis.set(xlabel="column" if table else name, ylabel=label)
+    if table:
+        axis.xaxis.get_major_locator().set_params(integer=True)
     return drawn
 
 

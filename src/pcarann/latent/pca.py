@@ -169,7 +169,7 @@ def fit_pca(
         rank = int(modes.shape[0])
         if not isinstance(n_components, float) and rank < min(n_components, chosen.shape[1]):
             found = f"the {chosen.shape[0]} {name} have rank {rank}: using {rank} modes."
-            complain(f"n_components={n_components} was asked for, but {found}")
+            complain(f"n_components={n_components} is more than there are, as {found}")
     sign = mode_signs(modes)
     modes = modes * sign[:, None]
     pca = PCA(

@@ -133,7 +133,7 @@ class RolloutReport:
         for t, (median, upper, persistence, mean) in enumerate(columns, 1):
             rows.append(f"{t:>6}{median:>10.3g}{upper:>10.3g}{persistence:>13.3g}{mean:>12.3g}")
         tried = "; ".join(f"{name} {error:.3g}" for name, error in self.tried)
-        grown = "" if math.isnan(self.growth) else f"The error grows by a factor {self.growth:.3g} a step. "
+        grown = "" if math.isnan(self.growth) else f"Each step multiplies the error by {self.growth:.3g}. "
         return "\n".join([head, *rows, f"{grown}Tried, with the error over the whole window: {tried}."])
 
 

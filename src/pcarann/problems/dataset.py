@@ -22,7 +22,7 @@ from pcarann.backend.random import permutation
 from pcarann.files import atomic_writer
 from pcarann.problems.cache import Assembly, BlockCache, plain
 from pcarann.problems.selection import nonfinite, parse_key
-from pcarann.validation import check_count
+from pcarann.validation import check_count, unmasked
 
 __all__ = ["Generation", "OperatorData", "Simulation"]
 
@@ -214,9 +214,7 @@ def _edges(sizes: tuple[int | float, ...], n: int) -> list[int]:
 
 
 def _check_fields(value: Any, name: str) -> np.ndarray[Any, Any]:
-    if isinstance(value, np.ma.MaskedArray):
-        raise ValueError(f"{name} is a masked array: fill or drop the masked values first.")
-    array = to_host(value)
+    array = to_host(unmasked(value, name))
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{name} must hold real numbers, found dtype {array.dtype}.")
     if array.ndim < 1 or not array.size:

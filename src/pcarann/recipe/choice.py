@@ -116,7 +116,7 @@ def chosen_parameters(
 def _searched_parameters(choice: Choice, inputs: Array, outputs: Array, grid: tuple[int, ...]) -> dict[str, Any]:
     fields = Smoothing.of(inputs, grid, choice.smoothing)(inputs, grid)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="n_components=.* was asked for")
+        warnings.filterwarnings("ignore", message="n_components=.* is more than there are")
         pca, x = fit_input_pca(fields, choice)
         _, y = fit_pca(outputs, KEPT_ENERGY[1], name="outputs")
     some = spread(int(x.shape[0]), METRIC_ROWS)

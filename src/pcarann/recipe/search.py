@@ -213,7 +213,7 @@ class Search:
     def run(self) -> list[Choice]:
         """Return the best setting with a kernel and the best with random layers, the better one first."""
         with single_threaded(place_of(self.inputs)), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="n_components=.* was asked for")
+            warnings.filterwarnings("ignore", message="n_components=.* is more than there are")
             self.try_out(Choice())
             if self.inputs.shape[1] <= _WIDEST_TABLE:
                 self.try_out(replace(self.best, own_units=True))

@@ -103,7 +103,7 @@ def _say_the_rank(reader: Reader, options: PcaOptions, name: str, rank: int) -> 
     asked = options.n_components
     if not isinstance(asked, float) and rank < min(asked, reader.frame.values):
         said = f"the {reader.inner} {name} have rank {rank}: using {rank} modes."
-        options.complain(f"n_components={asked} was asked for, but {said}")
+        options.complain(f"n_components={asked} is more than there are, as {said}")
 
 
 def _rounding(first: float, last: float) -> float:

@@ -153,7 +153,9 @@ def _score_block(raw: Any, truth: Any, first: int, *, asked: Asked, folds: Any, 
     w, pair = weights[first : first + len(truth), None], (folds[0].folded(raw), folds[1].folded(truth))
     with in_block(first):
         both = asked.model.beside(*pair, asked.part(first, len(raw)))
-    found, truth = (to_host(one).reshape(len(raw), -1) for one in both)
+    found, truth = (
+        asked.fitted.outputs(to_host(one).reshape(len(raw), -1)) for one in both
+    )  # where they can be squared
     weight = float(w.sum())
     mean = (w * truth).sum(axis=0) / (weight or 1.0)
     return (weight, mean, (w * (truth - mean) ** 2).sum(axis=0), float((w * (truth - found) ** 2).sum())), None

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pcarann.benchmark.best import experiments
 from pcarann.benchmark.best.experiments import SEEDS, SIZES, run_best
 from pcarann.benchmark.best.models import ABLATIONS
 from pcarann.benchmark.best.noise import NOISES
@@ -98,3 +99,19 @@ def test_a_record_is_written_and_read_back(records, tmp_path):
     path = write_record(tmp_path, records["darcy"])
     assert path.name == "darcy-best-seed0-cpu.json"
     assert read_records(tmp_path) == [json.loads(json.dumps(records["darcy"]))]
+
+
+def test_all_runs_of_a_problem_are_others(monkeypatch):
+    """What is run at full size, without running it."""
+    asked = []
+    monkeypatch.setattr(experiments, "stages_records", lambda *_: [])
+    monkeypatch.setattr(experiments, "run_best", lambda problem, **how: asked.append((problem.name, *how.items())))
+    monkeypatch.setattr(
+        experiments, "run_best_adaptation", lambda problem, way, device: asked.append((problem.name, way))
+    )
+    for problem in PROBLEMS.values():
+        list(experiments._best_records(problem, None, str))
+    assert len(set(map(repr, asked))) == len(asked)
+    assert {one[1] for one in asked if isinstance(one[1], str)} == set(experiments.ADAPTED)
+    noisy = {dict(one[1:])["noise"] for one in asked if len(one) > 3 and "noise" in dict(one[1:])}
+    assert noisy == set(NOISES)

@@ -14,7 +14,6 @@ pytestmark = pytest.mark.usefixtures("own_cache")
 def test_best_writes_its_records_and_the_report(tmp_path, monkeypatch):
     """One seed and one change, for time."""
     pytest.importorskip("torch")
-    monkeypatch.setenv("PCARANN_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(experiments, "SEEDS", (0,))
     monkeypatch.setattr(stages, "_SEEDS", (0,))
     kept = {"without symmetry": stages.STAGE_CHANGES["darcy"]["without symmetry"]}

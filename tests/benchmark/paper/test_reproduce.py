@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from pcarann.benchmark.machine import machine_facts
+from pcarann.benchmark.paper.experiments import reproduce
 from pcarann.benchmark.records import read_records
 from pcarann.benchmark.report.report import headline_table
 from pcarann.cli import main
@@ -13,18 +15,15 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Everything in quick mode, and once more Darcy, with baselines; its first records are in a folder of their own."""
+def folder(own_cache, tmp_path_factory):
+    """Darcy in quick mode, with baselines, in a folder of its own; then everything beside it, with a report of all."""
     out = tmp_path_factory.mktemp("results")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PCARANN_CACHE", str(out / "cache"))
-        for arguments in (["all"], ["darcy", "--baselines", "--budget", "1s"]):
-            command = ["reproduce", *arguments, "--quick", "--repeats", "1", "-o", str(out)]
-            result = CliRunner().invoke(main, command)
-            assert result.exit_code == 0, result.output
-            if arguments == ["all"]:
-                shutil.copytree(out / "records", out / "first")
-        yield out
+    how = {"device": None, "quick": True, "repeats": 1, "budget": 1.0, "tell": lambda message: None}
+    assert len(list(reproduce(["darcy"], out / "first", **how))) == 2 + 5
+    shutil.copytree(out / "first", out / "records")
+    result = CliRunner().invoke(main, ["reproduce", "all", "--quick", "--repeats", "1", "-o", str(out)])
+    assert result.exit_code == 0, result.output
+    return out
 
 
 def test_quick_mode_rebuilds_every_table_and_figure(folder):
@@ -63,3 +62,8 @@ def test_a_budget_that_is_no_time_is_refused(budget):
 
 def test_the_readme_shows_the_table_of_the_records():
     assert headline_table(read_records(ROOT / "results" / "records")).strip() in (ROOT / "README.md").read_text()
+
+
+def test_where_there_is_no_git_the_commit_is_unknown(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert machine_facts(None)["commit"] == "unknown"

@@ -19,27 +19,25 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
 
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory):
+@pytest.fixture(scope="module")
+def folder(own_cache, tmp_path_factory):
     """Records of Burgers and Darcy in quick mode, run once; no fields for the energy-matched ones."""
     root = tmp_path_factory.mktemp("report")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PCARANN_CACHE", str(root / "cache"))
-        for name in ("burgers", "darcy"):
-            for variant in ("energy", "refined"):
-                record, fields = run_problem(PROBLEMS[name].quick(), variant, repeats=1)
-                write_record(root / "records", record, fields if variant == "refined" else None)
+    for name in ("burgers", "darcy"):
+        for variant in ("energy", "refined"):
+            record, fields = run_problem(PROBLEMS[name].quick(), variant, repeats=1)
+            write_record(root / "records", record, fields if variant == "refined" else None)
     write_record(root / "records", adaptation_record(record))
     write_record(root / "records", baseline_record(record, "burgers", "fno", error=1e-9))
     return root / "records"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def records(folder):
     return read_records(folder)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def page(folder, tmp_path_factory):
     return build_report(folder, tmp_path_factory.mktemp("page"))
 

@@ -84,7 +84,7 @@ def paper_model(problem: Problem, variant: Variant, members: int, device: str | 
 def fit_quietly(model: Any, inputs: Any, outputs: Any, **options: Any) -> None:
     """Fit without the warning about clipped ranks: the paper's numbers of modes exceed some ranks, by design."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="n_components=.* was asked for")
+        warnings.filterwarnings("ignore", message="n_components=.* is more than there are")
         model.fit(inputs, outputs, **options)
 
 

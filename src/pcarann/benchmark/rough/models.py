@@ -108,7 +108,11 @@ def available(method: str) -> bool:
 def quietly() -> Iterator[None]:
     """Without the warnings that few samples of rough fields bring: clipped ranks, poor fits, inputs outside."""
     with warnings.catch_warnings():
-        for message in ("n_components=.* was asked for", "relative error .* the model is", ".* inputs? lies? outside"):
+        for message in (
+            "n_components=.* is more than there are",
+            "relative error .* the model is",
+            ".* inputs? lies? outside",
+        ):
             warnings.filterwarnings("ignore", message=message)
         yield
 

@@ -22,12 +22,13 @@ COMPRESSORS = ("blosc", "bz2", "gzip", "lz4", "lzma", "zlib", "zstd")
 """Those whose sizes are known here"""
 _SLACK = 1 << 16  # bytes that a wrapping may add to those of a chunk
 _FED, _PIECE = 1 << 14, 1 << 20  # bytes that are given at a time, and that come back at most
+_DICTIONARY = 1 << 28  # bytes that LZMA may keep to look back into: four times those of its highest preset
 _STEEPEST = 1032  # of deflate
 _STARTS: dict[str, Callable[[], Any]] = {
     "gzip": lambda: zlib.decompressobj(47),
     "zlib": lambda: zlib.decompressobj(47),
     "bz2": bz2.BZ2Decompressor,
-    "lzma": lzma.LZMADecompressor,
+    "lzma": lambda: lzma.LZMADecompressor(memlimit=_DICTIONARY),
 }
 _PADDING = re.compile(rb"\0*")  # between members of gzip
 _ZSTD, _SINGLE, _SUMMED = 0xFD2FB528, 0x20, 0x04
@@ -63,7 +64,10 @@ def _fits_unpacked(name: str, packed: bytes, most: int, where: str) -> bool:
         ended = not rest and at == len(packed)
         try:
             found = len(wide.decompress(rest, _PIECE))
-        except (zlib.error, OSError, ValueError, lzma.LZMAError, EOFError):
+        except (zlib.error, OSError, ValueError, lzma.LZMAError, EOFError) as error:
+            if "Memory usage limit" in str(error):
+                needs = f"needs more than {_DICTIONARY >> 20} MiB of memory"
+                raise DataFileError(f"{where} {needs} to be unpacked: no real data do.") from None
             if streams and name != "gzip":
                 return True  # what follows the last stream is not read
             kind = ", or raw LZMA, which is not read" if name == "lzma" else ""
