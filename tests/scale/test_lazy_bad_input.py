@@ -1,7 +1,10 @@
+from copy import deepcopy
+
 import dask.array as da
 import numpy as np
 import pytest
 from lazy_data import OPTIONS, fields, lazily
+from sklearn.base import clone
 
 from pcarann import PCARaNN, Symmetry
 from pcarann.scale import limited
@@ -23,6 +26,38 @@ def test_what_cannot_be_read_is_refused_in_one_sentence():
     refused("same number of samples, found 120 and 100", y=lazily(U[:100], 50))
     refused("minimum of 2", lazily(A[:1], 1), lazily(U[:1], 1))
     refused("must have shape", lazily(A[:, 0, 0], 50))
+
+
+def masked(array, *where):
+    """A masked array, masked here and there."""
+    found = np.ma.MaskedArray(array, mask=np.zeros(array.shape, dtype=bool))
+    for one in where:
+        found[one] = np.ma.masked
+    return found
+
+
+MODEL = PCARaNN(**OPTIONS).fit(A, U).calibrate(A + 0.01, U)
+MASKED = r"{} is a masked array: fill or drop the masked values first"
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+@pytest.mark.parametrize("method", ["fit", "predict", "score", "observe", "partial_fit", "novelty"])
+def test_masked_values_are_refused_whether_dask_knows_of_them_or_not(method, hidden):
+    x = lazily(masked(A, (70, 3, 4)), 25)
+    x = x.map_blocks(lambda block: block, meta=np.empty((0, 0, 0))) if hidden else x
+    pair = () if method in ("predict", "novelty") else (lazily(U, 50),)
+    with pytest.raises(ValueError, match=MASKED.format("X")):
+        np.asarray(getattr(clone(MODEL) if method == "fit" else deepcopy(MODEL), method)(x, *pair))
+
+
+def test_masked_outputs_in_memory_beside_lazy_inputs_are_refused():
+    for method in ("fit", "score", "observe"):
+        with pytest.raises(ValueError, match=MASKED.format("y")):
+            getattr(clone(MODEL) if method == "fit" else MODEL, method)(lazily(A, 50), masked(U, (3, 3, 3)))
+
+
+def test_a_masked_array_without_masked_values_is_one_like_others():
+    assert np.array_equal(MODEL.predict(lazily(masked(A), 50)).compute(), MODEL.predict(lazily(A, 50)).compute())
 
 
 def test_samples_that_belong_together_are_whole_groups():

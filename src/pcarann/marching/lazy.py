@@ -16,7 +16,7 @@ from pcarann.marching.watch import Reach
 from pcarann.scale.engine import Budget, computed, over_blocks
 from pcarann.scale.fields import checked_lazy, cut_along, matrix_of
 from pcarann.scale.kinds import lazy_array
-from pcarann.validation import required
+from pcarann.validation import required, unmasked
 
 __all__ = ["LazyTrajectories"]
 
@@ -34,7 +34,7 @@ class LazyTrajectories(Trajectories):
         parts = []
         for value, name in ((X, "X"), (required(y), "y")):
             array = lazy_array(value)
-            array = checked_lazy(da.from_array(np.asarray(value)) if array is None else array, name)
+            array = checked_lazy(da.from_array(np.asarray(unmasked(value, name))) if array is None else array, name)
             refuse_no_trajectories(tuple(int(n) for n in array.shape), name)
             parts.append(array.astype(np.float64))
         step, first = checked_times(parts[0], parts[1], asked["step"], asked["first"])

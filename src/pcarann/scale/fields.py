@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pcarann.scale.engine import Budget, Reading, computed
-from pcarann.validation import warn_user
+from pcarann.validation import unmasked, warn_user
 
 __all__ = ["SHARE", "Cut", "checked_lazy", "cut_along", "cut_at", "matrix_of", "refuse_unknown", "rows_of"]
 
@@ -21,6 +21,7 @@ _TURNS = 3  # blocks for each task that can work at a time, where data are few
 SHARE = 6
 """Blocks that fit into the memory of a task: as they were read, converted, and in their parts"""
 _IN_COMMON = 1.5  # times that what blocks are made of may be made, if each makes it for itself
+_CHECK = "unmasked"  # what tasks are called that refuse masked blocks: they cost nothing
 _OFTEN = 1.5  # times that data may be read in one pass before a word is said of it
 
 
@@ -64,8 +65,8 @@ def _graph(block: Any) -> Any:
 def _apart(blocks: Sequence[Any]) -> bool:
     """Whether blocks have little in common, and can be made of what their graphs say."""
     graphs = [block.__dask_graph__().cull({_key(block)}).to_dict() for block in blocks]
-    whole = {key for graph in graphs for key in graph}
-    if sum(map(len, graphs)) > _IN_COMMON * len(whole):
+    keys = [key for graph in graphs for key in graph if not str(key).startswith(f"('{_CHECK}-")]
+    if len(keys) > _IN_COMMON * len(set(keys)):
         return False
     return all(_closed(graph, block.nbytes) for graph, block in zip(graphs, blocks, strict=True))
 
@@ -84,7 +85,7 @@ def _closed(graph: dict[Any, Any], size: int) -> bool:
 def checked_lazy(
     array: Any, name: str, *, grid: tuple[int, ...] | None = None, scalar: bool = False, least: int = 1
 ) -> Any:
-    """Return the Dask array, or refuse it in one sentence."""
+    """Return the Dask array, or refuse it in one sentence; masked values are refused when they are read."""
     from dask.array.utils import meta_from_array
 
     refuse_unknown(array, name)
@@ -97,7 +98,8 @@ def checked_lazy(
         raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}.")
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{name} must hold real numbers, found dtype {array.dtype}.")
-    kind = type(meta_from_array(array))
+    meta = meta_from_array(array)
+    kind = type(meta)
     if kind.__module__.split(".")[0] not in ("numpy", "cupy"):
         raise ValueError(f"{name} has blocks of {kind.__name__}: NumPy arrays are needed.")
     shape = tuple(int(n) for n in array.shape)
@@ -109,7 +111,8 @@ def checked_lazy(
         raise ValueError(f"{name}: 0 feature(s) (shape={shape}) while a minimum of 1 is required.")
     if grid is not None and shape[1:] != grid:
         raise ValueError(f"{name} has fields of shape {shape[1:]}, but the model is expecting {grid}.")
-    return array
+    # Of masked arrays Dask may say nothing, and joins their blocks without the masks.
+    return array.map_blocks(unmasked, name, token=_CHECK, dtype=array.dtype, meta=unmasked(meta, name))
 
 
 def refuse_unknown(array: Any, name: str) -> None:
