@@ -1,4 +1,6 @@
 import json
+import os
+import shutil
 
 import dask.array as da
 import numpy as np
@@ -15,6 +17,7 @@ from pcarann.scale.writing import write_predictions
 
 zarr = pytest.importorskip("zarr")
 A, U = fields(300)
+MODEL = PCARaNN(**OPTIONS).fit(A[:150], U[:150])
 
 
 def test_predictions_are_written_by_blocks_and_gone_on_with(tmp_path):
@@ -34,9 +37,70 @@ def test_predictions_are_written_by_blocks_and_gone_on_with(tmp_path):
     assert apart(mean[length : 2 * length], model.predict(A[length : 2 * length])) < 1e-10
     assert not mean[:length].any()
     assert apart(store["std"][:], model.predict(A, return_std=True)[1]) < 1e-9
-    for other, said in (({"model": "other"}, "with other model"), ({"files": "x", "model": "this"}, "changed since")):
+    for other, said in (
+        ({"model": "other", "files": "x"}, "with other model"),
+        ({"files": "x", "model": "this"}, "changed since"),
+    ):
         with pytest.raises(ValueError, match=rf"out.zarr holds predictions .*{said}: remove it, or give another path"):
             write_predictions(model, lazily(A, 20), path, other, how={"std": True})
+
+
+def test_a_folder_of_the_users_beside_a_store_stays(tmp_path):
+    (tmp_path / "out.zarr.part").mkdir()
+    (tmp_path / "out.zarr.part" / "thesis.txt").write_text("years")
+    write_predictions(MODEL, lazily(A[:40], 20), tmp_path / "out.zarr", {})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.zarr", "out.zarr.part"]
+    assert (tmp_path / "out.zarr.part" / "thesis.txt").read_text() == "years"
+
+
+def test_a_store_that_another_makes_meanwhile_stays_and_is_said(tmp_path, monkeypatch):
+    def late(aside, path):
+        (tmp_path / "out.zarr").mkdir()
+        (tmp_path / "out.zarr" / "theirs").touch()
+        return rename(aside, path)
+
+    rename = os.rename
+    monkeypatch.setattr(writing.os, "rename", late)
+    with pytest.raises(ValueError, match="out.zarr was made by another meanwhile"):
+        write_predictions(MODEL, lazily(A[:40], 20), tmp_path / "out.zarr", {})
+    assert [path.name for path in tmp_path.rglob("*")] == ["out.zarr", "theirs"]
+
+
+def _without(name):
+    return lambda path: shutil.rmtree(path / name)
+
+
+def _attribute(value):
+    return lambda path: zarr.open_group(path, mode="r+").attrs.update(pcarann=value)
+
+
+ODD = {
+    "no marks": _without("done"),
+    "no array": _without("mean"),
+    "no length": _attribute({"block": None}),
+    "no words": _attribute(7),
+    "file": lambda path: (shutil.rmtree(path), path.write_text("a file")),
+    "link": lambda path: (shutil.rmtree(path), path.symlink_to(path.parent / "nowhere")),
+    "empty": lambda path: (shutil.rmtree(path), path.mkdir()),
+}
+
+
+@pytest.mark.parametrize("spoil", ODD.values(), ids=ODD)
+def test_what_is_no_store_of_predictions_is_refused_in_one_sentence(tmp_path, spoil):
+    path = tmp_path / "out.zarr"
+    write_predictions(MODEL, lazily(A[:40], 20), path, {})
+    spoil(path)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(ValueError, match=r"out.zarr is no zarr store of predictions: give another path\.$"):
+        write_predictions(MODEL, lazily(A[:40], 20), path, {})
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_names_that_a_store_cannot_show_are_refused_before_anything_is_written(tmp_path):
+    model = PCARaNN(**OPTIONS).fit(A, {"flux/x": U, "T": U})
+    with pytest.raises(ValueError, match="zarr store cannot be called 'flux/x.mean'"):
+        write_predictions(model, lazily(A, 20), tmp_path / "out.zarr", {})
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("labelled", [False, True])

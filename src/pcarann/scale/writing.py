@@ -7,7 +7,8 @@ process leaves behind is whole blocks, and the rest is predicted when the same i
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from pcarann.scale.predictions import fields_of
 __all__ = ["write_predictions"]
 
 _DONE = "done"
+_ODD = (KeyError, TypeError, ValueError, AttributeError)  # what a store raises in which something is missing
 Axes = dict[str, int]
 """Names and lengths of the axes of an array"""
 
@@ -50,6 +52,7 @@ def write_predictions(
     arrays = {
         name: axes for kind in kinds for name, axes in zip(_named(inputs.outputs, kind), _axes(inputs), strict=True)
     }
+    _refuse_names(arrays)
     store, length = _opened(path, made_of, arrays, max(part.stop - part.start for part in cut.parts))
     parts = list(cuts(int(matrix.shape[0]), length))
     left = np.flatnonzero(np.asarray(store[_DONE][:]) == 0).tolist()
@@ -78,35 +81,81 @@ def _axes(inputs: Inputs) -> list[Axes]:
     return found
 
 
+def _refuse_names(arrays: Iterable[str]) -> None:
+    """Refuse names by which a store cannot show its arrays."""
+    for name in arrays:
+        if "/" in name:
+            raise ValueError(f"An array of a zarr store cannot be called {name!r}: write .npz, or name outputs anew.")
+
+
 def _opened(path: str, made_of: Mapping[str, str], arrays: Mapping[str, Axes], length: int) -> tuple[Any, int]:
-    """The store and the length of its blocks; made anew, aside, where there is none."""
+    """The store and the length of its blocks; made anew where there is none."""
     import zarr
 
     wanted: dict[str, Any] = {**made_of, "arrays": {name: list(axes.values()) for name, axes in arrays.items()}}
-    if os.path.exists(path):
-        try:
-            store = zarr.open_group(path, mode="r+")
-            found: Any = dict(store.attrs.get("pcarann", {}))
-            known = int(found.pop("block", 0))
-        except (FileNotFoundError, ValueError) as error:
-            raise ValueError(f"{path} is no zarr store of predictions: give another path.") from error
+    if not os.path.lexists(path):
+        _made(path, wanted, arrays, length)
+        return zarr.open_group(path, mode="r+"), length
+    try:
+        store = zarr.open_group(path, mode="r+")
+        found = dict(store.attrs["pcarann"])
+        known, done = int(found.pop("block")), store[_DONE].shape
         if known < 1:
-            raise ValueError(f"{path} is no zarr store of predictions: give another path.")
+            raise ValueError(f"Blocks of {known} samples")
         if others := [name for name in wanted if found.get(name) != wanted[name]]:
-            what = "of data that have changed since" if others == ["files"] else f"with other {', '.join(others)}"
-            raise ValueError(f"{path} holds predictions {what}: remove it, or give another path.")
-        return store, known
-    aside = f"{path}.part"
-    store, samples = zarr.open_group(aside, mode="w", zarr_format=3), 0
-    for name, axes in arrays.items():
-        samples, *grid = axes.values()
-        how: dict[str, Any] = {"dtype": "float64", "fill_value": np.nan, "dimension_names": tuple(axes)}
-        store.create_array(name, shape=(samples, *grid), chunks=(min(length, samples), *grid), **how)
-    blocks = (-(-samples // length),)
-    store.create_array(_DONE, shape=blocks, chunks=(1,), dtype="uint8", fill_value=0, dimension_names=("block",))
-    store.attrs["pcarann"] = wanted | {"block": length}
-    os.rename(aside, path)
-    return zarr.open_group(path, mode="r+"), length
+            raise _Other(path, others)
+        if any(list(store[name].shape) != shape for name, shape in wanted["arrays"].items()):
+            raise ValueError("Arrays of other shapes than they should have")
+        if done != (_blocks(arrays, known),):
+            raise ValueError(f"{done} blocks")
+    except _Other:
+        raise
+    except (FileNotFoundError, FileExistsError, NotADirectoryError, *_ODD) as error:
+        raise ValueError(f"{path} is no zarr store of predictions: give another path.") from error
+    return store, known
+
+
+class _Other(ValueError):
+    """A store of other predictions."""
+
+    def __init__(self, path: str, others: list[str]) -> None:
+        named = [name for name in others if name != "files"]
+        what = f"with other {', '.join(named)}" if named else "of data that have changed since"
+        super().__init__(f"{path} holds predictions {what}: remove it, or give another path.")
+
+
+def _blocks(arrays: Mapping[str, Axes], length: int) -> int:
+    samples = next(iter(next(iter(arrays.values())).values()))
+    return -(-samples // length)
+
+
+def _made(path: str, wanted: Mapping[str, Any], arrays: Mapping[str, Axes], length: int) -> None:
+    """Make a store, aside, under a name that nobody has."""
+    import zarr
+
+    aside = f"{path}.{os.urandom(4).hex()}.part"
+    try:
+        store = zarr.open_group(aside, mode="w-", zarr_format=3)
+        for name, axes in arrays.items():
+            samples, *grid = axes.values()
+            how: dict[str, Any] = {"dtype": "float64", "fill_value": np.nan, "dimension_names": tuple(axes)}
+            store.create_array(name, shape=(samples, *grid), chunks=(min(length, samples), *grid), **how)
+        how = {"dtype": "uint8", "fill_value": 0, "dimension_names": ("block",)}
+        store.create_array(_DONE, shape=(_blocks(arrays, length),), chunks=(1,), **how)
+        store.attrs["pcarann"] = {**wanted, "block": length}
+        _take_place(aside, path)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+
+
+def _take_place(aside: str, path: str) -> None:
+    try:
+        os.rename(aside, path)
+    except OSError as error:
+        if not os.path.lexists(path):
+            raise
+        raise ValueError(f"{path} was made by another meanwhile: start again, or give another path.") from error
 
 
 def _written(
