@@ -307,6 +307,13 @@ def test_what_is_no_array_is_refused_by_name():
         PCARaNN(**SMALL).fit({"k": FIELD, "q": np.ma.masked_less(FIELD, 0)}, U)
 
 
+def test_outputs_that_are_not_finite_are_said_before_inputs_are_coded_by_them():
+    bad = U.copy()
+    bad[77, 3] = np.nan
+    with pytest.raises(ValueError, match=r"y contains NaN or infinity: 1 value\(s\), the first in sample 77"):
+        PCARaNN(**SMALL).fit(INPUTS, bad)
+
+
 def test_a_model_of_auto_can_be_fitted_again():
     from sklearn.base import clone
 

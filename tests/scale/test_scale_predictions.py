@@ -2,6 +2,7 @@ import dask.array as da
 import numpy as np
 import pytest
 from lazy_data import OPTIONS, apart, fields, lazily
+from sklearn.exceptions import UndefinedMetricWarning
 
 from pcarann import PCARaNN
 from pcarann.scale import limited
@@ -61,6 +62,19 @@ def test_samples_are_weighed_in_lazy_scores(model):
     assert model.score(lazily(A, 70), U, weights) == pytest.approx(model.score(A, U, weights), abs=1e-12)
     with pytest.raises(ValueError, match=r"sample_weight must have shape \(300,\), found \(299,\)"):
         model.score(A, lazily(U, 70), weights[1:])
+
+
+@pytest.mark.parametrize(("weight", "said"), [(0.0, "at least one non-zero"), (np.nan, "NaN"), (np.inf, "infinity")])
+def test_weights_without_a_score_are_refused_as_in_memory(model, weight, said):
+    for pair in ((A[:20], U[:20]), (lazily(A[:20], 10), lazily(U[:20], 10))):
+        with pytest.raises(ValueError, match=said):
+            model.score(*pair, np.full(20, weight))
+
+
+def test_the_score_of_one_sample_is_none_as_in_memory(model):
+    for pair in ((A[:1], U[:1]), (lazily(A[:1], 1), lazily(U[:1], 1))):
+        with pytest.warns(UndefinedMetricWarning, match="less than two samples"):
+            assert np.isnan(model.score(*pair))
 
 
 def test_scores_far_from_zero_lose_no_digits(model):

@@ -25,7 +25,7 @@ from pcarann.containers.scaling import OutputCode, holes_of
 from pcarann.containers.stacking import InputStack, OutputStack
 from pcarann.mesh.mesh import Mesh
 from pcarann.uncertainty.bands import Band
-from pcarann.validation import check_pair_lengths, required, warn_user
+from pcarann.validation import check_fields, check_pair_lengths, required, warn_user
 
 __all__ = ["Packed", "Packing", "is_one", "only_arrays", "opened_sides", "packed", "told_weights"]
 
@@ -187,7 +187,7 @@ def packed(
         packing, array, weight = replace(packing, output_code=code), code(truth.arrays, place), code.weights(told[1])
     if is_one(inputs):
         return Packed(given.first, array, packing, (told[0].get(inputs.names[0]), weight))
-    flat = place.xp.reshape(place.put(array), (array.shape[0], -1))
+    flat = check_fields(array, "y", place, scalar=True)[0]
     coder = InputCode.fit(inputs.parts, given.arrays, flat, told[0], seed)
     found = coder(given.arrays, place)[0]
     return Packed(found, array, replace(packing, input_code=coder), (np.ones(int(found.shape[1])), weight))

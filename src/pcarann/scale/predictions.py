@@ -15,7 +15,7 @@ import numpy as np
 
 from pcarann.backend.arrays import to_host
 from pcarann.containers.exchange import checked_outputs
-from pcarann.metrics import coverage, mean_width, relative_l2
+from pcarann.metrics import coverage, mean_width, relative_l2, variance_weighted_r2
 from pcarann.scale.asking import Asked, Inputs, Pairs, paired
 from pcarann.scale.engine import Budget, nothing, over_blocks
 from pcarann.scale.fields import cut_along
@@ -63,10 +63,12 @@ def lazy_score(model: Any, fitted: Any, X: Any, y: Any, sample_weight: Any) -> f
     weights = np.ones(len(pairs)) if sample_weight is None else to_host(sample_weight).astype(np.float64)
     if weights.shape != (len(pairs),):
         raise ValueError(f"sample_weight must have shape ({len(pairs)},), found {weights.shape}.")
+    nothing_missed = np.zeros((len(pairs), 1))
+    best = variance_weighted_r2(nothing_missed, nothing_missed, weights)  # refuses weights, and warns of one sample
     blocks, own = paired(pairs)
     constants = {"asked": asked, "folds": pairs.folds, "weights": weights}
     (_, _, varied, missed), _ = over_blocks(_score_block, blocks, own, constants, _moments)
-    return 1.0 - float(missed) / float(varied.sum()) if varied.any() else float(not missed)
+    return best - float(missed) / float(varied.sum()) if varied.any() else best * float(not missed)
 
 
 def lazy_errors(model: Any, X: Any, y: Any, how: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
