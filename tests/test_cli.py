@@ -665,6 +665,6 @@ def test_a_large_model_and_lost_chunks_are_taken_where_that_is_asked_for(folder)
     run(*FIT)
     with h5py.File("data.h5", "w") as file:
         file.create_dataset("u", shape=(8, 6), dtype="f8", chunks=(4, 6))[:4] = 1.0
-    assert "fill=True" in run("fit", "data.h5", "-o", "m", "--inputs", "u", "--outputs", "u", code=1).stderr
+    assert "--fill" in run("fit", "data.h5", "-o", "m", "--inputs", "u", "--outputs", "u", code=1).stderr
     assert run("fit", "data.h5", "-o", "m", "--inputs", "u", "--outputs", "u", "--fill", "--members", "1")
     assert "must be a number of bytes" in run("evaluate", "model", "test.npz", "--limit", "much", code=1).stderr

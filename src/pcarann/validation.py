@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 
-_MEMORY = re.compile(r"\s*(\d+\.?\d*)\s*([kmg]?b)\s*", re.IGNORECASE)
+_MEMORY = re.compile(r"\s*(\d+\.?\d*)\s*([kmg]?b)\s*|\s*(\d+)\s*", re.IGNORECASE)
 _UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 _first: ContextVar[int | None] = ContextVar("first", default=None)
 _quiet: ContextVar[bool] = ContextVar("quiet", default=False)
@@ -155,15 +155,15 @@ def check_number(
 def check_memory(value: Any) -> int:
     """Return bytes, given as a whole number or in words.
 
-    >>> check_memory("1.5 GB"), check_memory("500MB"), check_memory(4096)
-    (1500000000, 500000000, 4096)
+    >>> check_memory("1.5 GB"), check_memory("500MB"), check_memory("4096"), check_memory(4096)
+    (1500000000, 500000000, 4096, 4096)
     """
     if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0:
         return int(value)
     found = _MEMORY.fullmatch(value) if isinstance(value, str) else None
     if found is None:
         raise ValueError(f"memory must be a number of bytes, or text such as '1GB' or '500MB', got {value!r}.")
-    return int(float(found[1]) * _UNITS[found[2].lower()])
+    return int(found[3]) if found[3] else int(float(found[1]) * _UNITS[found[2].lower()])
 
 
 def check_count(value: Any, name: str, *, least: int = 1) -> int:

@@ -115,7 +115,8 @@ def test_outputs_are_named_as_in_the_fit(tmp_path, monkeypatch):
     run("adapt", "model", "data.npz", *named, "--outputs", "u=u", "--outputs", "v=v")
     said = run("evaluate", "model", "data.npz", *named, "--outputs", "u", code=2).stderr
     assert "The outputs of the model are u, v, those given are one without a name" in said
-    assert run("predict", "model", "data.npz", *named, "-o", "mean.npy", code=2).stderr
+    said = run("predict", "model", "data.npz", *named, "-o", "mean.npy", code=2).stderr
+    assert "A .npy file holds one array, and this model gives u, v: give a .npz file." in " ".join(said.split())
     run("predict", "model", "data.npz", *named, "-o", "all.npz")
     assert set(np.load("all.npz")) == {"u.mean", "v.mean"}
 

@@ -53,6 +53,27 @@ def folder(tmp_path, monkeypatch, data):
 NEW = ("a.npy", "--outputs", "u.npy")
 
 
+def test_evaluation_by_blocks_warns_of_training_data_as_in_memory(folder, data):
+    for name, part in zip(("x.npy", "y.npy"), data, strict=True):
+        np.save(name, part[60:200])
+    known, found = (run("evaluate", "m", "x.npy", "--outputs", "y.npy", *how).stderr for how in ((), LAZY))
+    assert "trained on 40 of these 140 samples: errors and coverage of new ones are worse" in known
+    assert found == known
+    assert "trained on" not in run("evaluate", "m", *NEW, *LAZY).stderr
+
+
+def test_memory_may_be_a_number_of_bytes(folder):
+    same(facts("evaluate", "m", *NEW, "--memory", "17000000"), facts("evaluate", "m", *NEW, *LAZY))
+    assert "number of bytes, or text such as '1GB'" in run("evaluate", "m", *NEW, "--memory", "much", code=1).stderr
+
+
+def test_what_absent_chunks_are_read_as_belongs_to_a_store_of_predictions(folder):
+    pytest.importorskip("zarr")
+    run("predict", "m", "a.npy", "-o", "out.zarr")
+    said = run("predict", "m", "a.npy", "-o", "out.zarr", "--fill", code=1).stderr
+    assert "out.zarr holds predictions with other data: remove it" in " ".join(said.split())
+
+
 def same(found, known):
     assert found.keys() == known.keys()
     for name, value in known.items():

@@ -40,7 +40,8 @@ class _OneLineErrors(click.Group):
             try:
                 return super().invoke(ctx)
             except (ValueError, OSError, MemoryError, ImportError) as error:
-                raise click.ClickException(" ".join(str(error).split()) or type(error).__name__) from error
+                said = " ".join(str(error).split()).replace("fill=True", "--fill")
+                raise click.ClickException(said or type(error).__name__) from error
 
 
 @click.group(cls=_OneLineErrors, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -193,7 +193,7 @@ def adapt(model: Any, a: Any, u: Any) -> tuple[str, dict[str, Any]]:
     from pcarann.scale.predictions import errors_of, lazy_errors
 
     def error() -> Any:
-        found = lazy_errors(model, a, u, {}) if is_lazy(a, u) else errors_of({"mean": model.predict(a)}, u)
+        found = lazy_errors(model, a, u, {})[0] if is_lazy(a, u) else errors_of({"mean": model.predict(a)}, u)
         means = {name: float(errors.mean()) for name, (errors, *_) in found.items()}
         return means.get("", means)
 

@@ -27,6 +27,7 @@ __all__ = [
     "method_option",
     "model_argument",
     "number_or_pair",
+    "output_names",
     "packing_facts",
 ]
 
@@ -55,10 +56,15 @@ def mesh_of(model: Any) -> Any:
     return getattr(model, "mesh_", None)
 
 
+def output_names(model: Any) -> tuple[str, ...]:
+    """Names of the outputs of a model; "" of the one that has none."""
+    packing = getattr(model.fitted_, "packing", None)
+    return ("",) if packing is None or packing.outputs.single else tuple(packing.outputs.names)
+
+
 def matches(model: Any, outputs: Any) -> bool:
     """Whether a model has outputs by these names, or one without a name; a refusal where it has not."""
-    packing = getattr(model.fitted_, "packing", None)
-    names = ("",) if packing is None or packing.outputs.single else packing.outputs.names
+    names = output_names(model)
     given = tuple(outputs) if isinstance(outputs, dict) else ("",)
     if set(names) != set(given):
         wanted, found = (", ".join(some) if some != ("",) else "one without a name" for some in (names, given))
@@ -158,7 +164,7 @@ class Source:
         """What inputs are read, and what names their files as they are now."""
         from pcarann.problems.readers import fingerprint
 
-        read = f"{self.path.resolve()} {self.inputs} {self.samples} {self.stride}"
+        read = f"{self.path.resolve()} {self.inputs} {self.samples} {self.stride}{' --fill' * self.fill}"
         return {"data": read, "files": fingerprint(self.path, self.inputs)}
 
     def mesh(self) -> Any:

@@ -28,6 +28,7 @@ from pcarann.cli.options import (
     mesh_of,
     method_option,
     model_argument,
+    output_names,
 )
 from pcarann.cli.output import busy, show
 from pcarann.cli.pictures import draw_samples, picture_targets
@@ -79,8 +80,10 @@ def predict(
         raise click.UsageError(f"--steps belongs to a model that marches, which {model} does not.")
     horizon = {} if others["steps"] is None else {"steps": others["steps"]}
     mesh = _mesh_of(fitted, data, ending)
-    if ending == ".npy":
-        matches(fitted, None)
+    if ending == ".npy" and (names := output_names(fitted)) != ("",):
+        raise click.UsageError(
+            f"A .npy file holds one array, and this model gives {', '.join(names)}: give a .npz file."
+        )
     a = data.fields()
     check = _checking(target, sources, count(a))
     start = time.perf_counter()
@@ -208,16 +211,14 @@ def evaluate(model: Path, data: Source, alpha: float, method: Any, plots: Path |
     record = fitted.fitted_
     matches(fitted, u)
     how = {} if record.calibration is None or record.stale else {"alpha": alpha, "method": method}
-    errors: dict[str, tuple[Any, ...]] = {}
     found: dict[str, Any] = {}
     with busy(f"Evaluating {count(a)} samples"):
         if is_lazy(a, u):
-            errors = lazy_errors(fitted, a, u, how)
+            errors, trained = lazy_errors(fitted, a, u, how)
         else:
             found = vars(fitted.predict_interval(a, **how)) if how else {"mean": fitted.predict(a)}
-    if found:
-        _warn_of_training(fitted, a, u)
-        errors = errors_of(found, u)
+            errors, trained = errors_of(found, u), fitted.trained_on(a, u)
+    _warn_of_training(trained)
     facts: dict[str, Any] = {"samples": count(a)}
     for name, one in errors.items():
         facts |= {f"{name}.{fact}" if name else fact: value for fact, value in _facts(1 - alpha, *one).items()}
@@ -229,11 +230,10 @@ def evaluate(model: Path, data: Source, alpha: float, method: Any, plots: Path |
     show(facts, others["as_json"], "Evaluation")
 
 
-def _warn_of_training(model: Any, a: Any, u: Any) -> None:
+def _warn_of_training(trained: Any) -> None:
     """Say that errors are of samples that a model knows."""
     from pcarann.validation import warn_user
 
-    trained = model.trained_on(a, u)
     if trained.any():
         warn_user(
             f"The model was trained on {int(trained.sum())} of these {len(trained)} samples: errors and coverage of "

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from pcarann.backend.arrays import to_host
-from pcarann.containers.exchange import checked_outputs
 from pcarann.metrics import coverage, mean_width, relative_l2, variance_weighted_r2
 from pcarann.scale.asking import Asked, Inputs, Pairs, paired
 from pcarann.scale.engine import Budget, nothing, over_blocks
@@ -71,8 +70,8 @@ def lazy_score(model: Any, fitted: Any, X: Any, y: Any, sample_weight: Any) -> f
     return best - float(missed) / float(varied.sum()) if varied.any() else best * float(not missed)
 
 
-def lazy_errors(model: Any, X: Any, y: Any, how: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
-    """`errors_of` lazy samples; `how` may hold `alpha` and `method` of intervals."""
+def lazy_errors(model: Any, X: Any, y: Any, how: dict[str, Any]) -> tuple[dict[str, tuple[Any, ...]], Any]:
+    """`errors_of` lazy samples, and on which the model was trained; `how` may hold `alpha` and `method` of intervals."""
     fitted = model.asked()
     asked, pairs = Asked.of(model, fitted), Pairs.of(fitted, X, y)
     if "alpha" in how:
@@ -80,7 +79,9 @@ def lazy_errors(model: Any, X: Any, y: Any, how: dict[str, Any]) -> dict[str, tu
     blocks, own = paired(pairs)
     constants = {"asked": asked, "folds": pairs.folds, "how": how}
     _, kept = over_blocks(_errors_block, blocks, own, constants, nothing)
-    return {name: _averaged([one[name] for one in kept]) for name in kept[0]}
+    errors, marks = zip(*kept, strict=True)
+    trained = fitted.recognised(np.concatenate(marks)).told
+    return {name: _averaged([one[name] for one in errors]) for name in errors[0]}, trained
 
 
 def _averaged(parts: list[tuple[Any, ...]]) -> tuple[Any, ...]:
@@ -165,11 +166,11 @@ def _score_block(raw: Any, truth: Any, first: int, *, asked: Asked, folds: Any, 
 
 def _errors_block(
     raw: Any, truth: Any, first: int, *, asked: Asked, folds: Any, how: dict[str, Any]
-) -> tuple[None, dict[str, tuple[Any, ...]]]:
-    y = folds[1].folded(truth)
+) -> tuple[None, tuple[dict[str, tuple[Any, ...]], Any]]:
+    X, y = folds[0].folded(raw), folds[1].folded(truth)
     with in_block(first):
-        checked_outputs(y, asked.part(first, len(raw)))
-    return None, errors_of(fields_of(asked, first, folds[0].folded(raw), how), y)
+        marks = asked.model.marks(X, y, asked.part(first, len(raw)))
+    return None, (errors_of(fields_of(asked, first, X, how), y), marks)
 
 
 def _moments(parts: list[Any]) -> Any:
