@@ -13,7 +13,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
@@ -29,7 +29,7 @@ from pcarann.mesh.mesh import Mesh
 from pcarann.metrics import variance_weighted_r2
 from pcarann.options import whole_options
 from pcarann.quantity.quantity import Quantity
-from pcarann.scale.calibration import LazyScores, lazy_scores, streamed
+from pcarann.scale.calibration import LazyScores, lazily_judged, streamed
 from pcarann.scale.kinds import is_lazy, refuse_lazy
 from pcarann.scale.predictions import lazy_band, lazy_prediction, lazy_score
 from pcarann.storage.container import write
@@ -109,7 +109,7 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
         return variance_weighted_r2(*self.beside(X, y, fitted), sample_weight)
 
     def beside(self, X: Any, y: Any, fitted: Any) -> tuple[Array, Array]:
-        """Predictions by a record of this model, and the truth, as the arrays that are scored."""
+        """Predictions by a record of this model, and the truth, as they are scored."""
         refuse_unaligned(X, y, fitted)
         truth = fitted.handed(checked_outputs(y, fitted))
         found = self._predicted(self._opened(X, fitted)[0], fitted, False)
@@ -153,12 +153,7 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
 
     def _calibrate(self, X: Array, y: Array, fitted: Any) -> list[str]:
         """Publish the calibration on these samples; return what has to be said of them."""
-        found: Scored | LazyScores
-        if is_lazy(X, y):
-            found = lazy_scores(self, fitted, X, y)
-            marks = found.marks
-        else:
-            found, marks = self.judged(X, y, fitted)
+        found, marks = lazily_judged(self, X, y, fitted) if is_lazy(X, y) else self.judged(X, y, fitted)
         kept = {"calibration": self._kept(found, fitted), "history": History.calibrated(found.errors)}
         self._publish(**kept, calibrated=fitted.state)
         return said_of_learned(fitted, marks)
@@ -167,8 +162,7 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
         """Scores of samples in memory by a record of this model, and what they leave to be recognised by."""
         refuse_unaligned(X, y, fitted)
         plain, truth = self._opened(X, fitted)[0], checked_outputs(y, fitted)
-        found = judged(self._looked(plain, fitted), truth, fitted.output_size)
-        return found, self._marks(plain, truth, fitted)
+        return judged(self._looked(plain, fitted), truth, fitted.output_size), self._marks(plain, truth, fitted)
 
     @staticmethod
     def _kept(found: Scored | LazyScores, fitted: Any) -> Calibration:
@@ -284,8 +278,7 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
 
     def _member_blocks(self, X: Array, fitted: Any, members: bool) -> Iterable[tuple[slice, list[Array]]]:
         """Mean fields by blocks of samples, followed by those of each member if asked, in the units inside."""
-        found: Iterable[tuple[slice, list[Array]]] = fitted.member_blocks(X, members)
-        return found
+        return cast(Iterable[tuple[slice, list[Array]]], fitted.member_blocks(X, members))
 
     @staticmethod
     def _opened(X: Any, fitted: State, whole: bool = True) -> tuple[Array, Callable[[Array], Any]]:

@@ -51,7 +51,7 @@ def test_the_report_says_in_words_how_good_the_modes_are(method, accuracy, said)
     assert str(report).endswith(f"\nX: PCA by {method}, {said}; 3 passes over 1 blocks, 1 GB read")
 
 
-@pytest.mark.filterwarnings("ignore:n_components=12 was asked for", "ignore:.*no better than the mean")
+@pytest.mark.filterwarnings("ignore:n_components=12 is more than there are", "ignore:.*no better than the mean")
 def test_the_report_of_fields_that_are_all_alike_says_so():
     model = PCARaNN(**OPTIONS).fit(lazily(np.ones((60, 2, 20)), 30), U[:60])
     assert "no more than rounding: the data have lower rank" in str(model.scale_report_)

@@ -122,6 +122,30 @@ def test_one_lazy_field_beside_one_that_is_coded():
     assert apart(found.predict(lazy(INPUTS)).compute(), known.predict(INPUTS)) < 1e-8
 
 
+@pytest.mark.filterwarnings("ignore:.* is read in .* blocks of values")
+@pytest.mark.parametrize("uneven", [False, True])
+def test_large_fields_in_little_memory_have_all_their_modes(uneven):
+    rng, t = np.random.default_rng(1), np.linspace(0, 1, 900)
+    c = rng.normal(size=(320, 16)) / (1 + np.arange(16)) ** 0.5
+    k, b = c @ np.cos(np.pi * np.arange(16)[:, None] * t) + 5, rng.uniform(size=320)
+    u = 0.2 * k[:, ::10] + b[:, None]
+    X = xr.Dataset({"k": (("run", "t"), k), "b": ("run", b)}, coords={"t": t ** (1.5 if uneven else 1.0)})
+    options = OPTIONS | {"n_components": (17, 16)}
+    known = PCARaNN(**options).fit(X, u)
+    with limited("10MB"):
+        found = PCARaNN(**options).fit(X.chunk(run=40), lazily(u, 40))
+    assert [len(code.factor) for code in found.fitted_.packing.input_code.codes] == [16, 1]
+    codes = [one.fitted_.packing.input_code.codes[0] for one in (found, known)]
+    assert codes[0].unit * codes[0].far == pytest.approx(codes[1].unit * codes[1].far, rel=0.3 if uneven else 0.05)
+    if uneven:  # in memory, modes of the nodes as they are may be taken in place of those of the quadrature
+        errors = [np.abs(one.predict(X) - u).mean() for one in (found, known)]
+        assert errors[0] < 1.3 * errors[1]
+    else:
+        assert apart(found.predict(X), known.predict(X)) < 1e-8
+    with limited("2MB"), pytest.raises(ValueError, match=r"Parts by name of \d+ values need .* GB: allow"):
+        PCARaNN(**options).fit(X.chunk(run=40), lazily(np.repeat(u, 9, axis=1), 40))
+
+
 @pytest.mark.parametrize("unit", [1e-165, 1.0, 1e200])
 def test_outputs_of_any_unit_are_scaled_as_in_memory(unit):
     outputs = {"u": U, "T": unit * (1 + 1e-3 * ANGLE)}

@@ -87,7 +87,7 @@ def test_modes_by_iteration_are_no_more_than_the_rank(shape, monkeypatch, recwar
     assert model.scale_report_.sides[0].method == "subspace iteration"
     assert model.input_pca_.n_components == 3
     said = [str(one.message) for one in recwarn]
-    assert f"n_components=8 was asked for, but the {shape[0]} inputs have rank 3: using 3 modes." in said
+    assert f"n_components=8 is more than there are, as the {shape[0]} inputs have rank 3: using 3 modes." in said
     assert not any("settled" in one for one in said)
 
 

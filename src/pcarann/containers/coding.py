@@ -26,11 +26,11 @@ from pcarann.features.column_units import looks_like_table
 from pcarann.features.part_weights import part_weights
 from pcarann.latent.pca import fit_pca
 
-__all__ = ["InputCode", "PartCode", "is_table"]
+__all__ = ["FAR", "JUDGED", "MOST_MODES", "InputCode", "PartCode", "is_table"]
 
-_ENERGY, _MOST_MODES = 1 - 1e-9, 400  # of an input field
-_JUDGED, _LEADING = 1000, 20  # samples and output latents by which weights are found
-_FAR, _FEWEST = 2.0, 20  # times what the modes of four fifths miss of the others; samples from which that is known
+_ENERGY, MOST_MODES = 1 - 1e-9, 400  # of an input field
+JUDGED, _LEADING = 1000, 20  # samples and output latents by which weights are found
+FAR, _FEWEST = 2.0, 20  # times what the modes of four fifths miss of the others; samples from which that is known
 _FURTHER = 1.6  # times the energy of samples that modes have seen, in others
 _FEWEST_MODES, _AS_LIKELY = 4, 0.01  # modes that always stay; loss of likelihood for which others may go
 _FEW_COLUMNS = 8  # which are a table, whatever they have to do with each other
@@ -188,15 +188,23 @@ class InputCode:
 
     @classmethod
     def fit(
-        cls, parts: Sequence[Part], arrays: Mapping[str, Array], outputs: Array, weights: Mapping[str, Any], seed: int
+        cls,
+        parts: Sequence[Part],
+        arrays: Mapping[str, Array],
+        outputs: Array,
+        weights: Mapping[str, Any],
+        seed: int,
+        rows: list[int] | None = None,
     ) -> InputCode:
-        """Find the PCA of every field and the weight of every part, for (samples, values) outputs.
+        """Find the PCA of every field and the weight of every part, for (samples, values) outputs, or those of some.
 
         Modes are those of the quadrature, or of the nodes as they are where these make the outputs likelier: a mesh is
         often finer where more happens.
         """
-        rows = spread(int(outputs.shape[0]), _JUDGED)
-        _, y = fit_pca(taken(outputs, rows), min(_LEADING, len(rows)), name="outputs", complain=_nobody)
+        if rows is None:
+            rows = spread(int(outputs.shape[0]), JUDGED)
+            outputs = taken(outputs, rows)
+        _, y = fit_pca(outputs, min(_LEADING, len(rows)), name="outputs", complain=_nobody)
         found, value = cls._likeliest(parts, arrays, weights, y, rows, seed)
         if not weights:
             return found
@@ -274,9 +282,7 @@ def _code(part: Part, matrix: Array, quadrature: Any, seed: int) -> tuple[PartCo
 
 def _field_pca(matrix: Array, weights: Array | None) -> Any:
     pca = fit_pca(matrix, _ENERGY, weights=weights, complain=_nobody)[0]
-    return (
-        pca if pca.n_components <= _MOST_MODES else fit_pca(matrix, _MOST_MODES, weights=weights, complain=_nobody)[0]
-    )
+    return pca if pca.n_components <= MOST_MODES else fit_pca(matrix, MOST_MODES, weights=weights, complain=_nobody)[0]
 
 
 def _reached(matrix: Array, weights: Array | None, seed: int) -> tuple[int, float]:
@@ -287,7 +293,7 @@ def _reached(matrix: Array, weights: Array | None, seed: int) -> tuple[int, floa
     """
     count = int(matrix.shape[0])
     if count < _FEWEST:
-        return _MOST_MODES, math.inf
+        return MOST_MODES, math.inf
     order = permutation(count, seed=seed, stream=_STREAM)
     inner, held = taken(matrix, sorted(order[count // 5 :])), taken(matrix, sorted(order[: count // 5]))
     pca = _field_pca(inner, weights)
@@ -296,11 +302,11 @@ def _reached(matrix: Array, weights: Array | None, seed: int) -> tuple[int, floa
     ends = np.cumsum([0, *_grouped(len(seen))])
     groups = [slice(int(a), int(b)) for a, b in pairwise(ends)]
     further = [unseen[part].sum() > _FURTHER * seen[part].sum() for part in groups]
-    modes = int(groups[further.index(True)].start) if any(further) else _MOST_MODES
+    modes = int(groups[further.index(True)].start) if any(further) else MOST_MODES
     modes = max(modes, min(_FEWEST_MODES, len(seen)))
     _, missed = _encoded(held, pca.mean, pca.modes[: min(modes, len(seen)), :], weights)
     size = math.sqrt(float(seen.sum()))
-    return modes, _FAR * max(float(missed.max()), 1e-6 * size)
+    return modes, FAR * max(float(missed.max()), 1e-6 * size)
 
 
 def _grouped(count: int) -> list[int]:

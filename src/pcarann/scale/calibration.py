@@ -20,7 +20,7 @@ from pcarann.scale.engine import Budget, computed, nothing, over_blocks
 from pcarann.uncertainty.conformal import Calibration, kept_ranks
 from pcarann.validation import in_block
 
-__all__ = ["Counts", "LazyScores", "lazy_latents", "lazy_scores", "streamed"]
+__all__ = ["Counts", "LazyScores", "lazily_judged", "lazy_latents", "streamed"]
 
 _BITS = 36  # of a float64 that a bin leaves out: 16 of its mantissa stay
 _STEP_BITS = 40  # and 12 for each of the steps, which are many
@@ -38,14 +38,12 @@ class LazyScores:
     floor: float
     errors: Any
     """The relative error of each sample"""
-    marks: Any
-    """What the samples leave to be recognised by"""
     counted: tuple[Calibration, ...] = ()
     """Where they do not fit, the calibration of all of them, then those of each step"""
 
 
-def lazy_scores(model: Any, fitted: Any, X: Any, y: Any) -> LazyScores:
-    """The scores of a model on lazy samples, of a roll-out those of each step too."""
+def lazily_judged(model: Any, X: Any, y: Any, fitted: Any) -> tuple[LazyScores, Any]:
+    """The scores of a model on lazy samples, of a roll-out those of each step too; what these are recognised by."""
     asked, pairs = Asked.of(model, fitted), Pairs.of(fitted, X, y)
     points, apart = math.prod(fitted.output_grid), int(asked.how.get("steps", 0))
     whole = 3 * 8 * len(pairs) * points <= Budget.now().memory
@@ -58,13 +56,13 @@ def lazy_scores(model: Any, fitted: Any, X: Any, y: Any) -> LazyScores:
     scores = np.concatenate([one[1] for one in kept])
     put, marks = fitted.place.put, np.concatenate([one[3] for one in kept])
     if whole:
-        return LazyScores(put(scores), floor, errors, marks)
+        return LazyScores(put(scores), floor, errors), marks
     found: list[Calibration] = []
     for count, largest in zip(counts, scores.T, strict=True):
         values = points if not found else points // apart
         ranks = kept_ranks(len(pairs), values)
         found.append(Calibration(ranks, put(count.at(ranks)), values, put(np.sort(largest)), floor))
-    return LazyScores(None, floor, errors, marks, tuple(found))
+    return LazyScores(None, floor, errors, tuple(found)), marks
 
 
 class Counts:

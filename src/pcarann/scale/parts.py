@@ -3,7 +3,7 @@
     {"k": k, "angle": a}  ──▶  (samples, values of k and of angle)  ──▶  a block of samples  ──▶  {"k": k, "angle": a}
 
 Outputs stand side by side, each divided by its spread, which takes a pass. Inputs become a table of latents, in memory:
-their PCAs and weights are found on as many samples as fit there, and a pass codes all of them.
+their codes are found on samples that fit there, large fields being latents of a PCA by blocks, and a pass codes all.
 """
 
 from __future__ import annotations
@@ -16,22 +16,27 @@ from typing import Any
 
 import numpy as np
 
-from pcarann.backend.arrays import Place, to_host
+from pcarann.backend.arrays import Place, place_of, to_host
 from pcarann.backend.random import spread
-from pcarann.containers.coding import InputCode
+from pcarann.containers.coding import FAR, JUDGED, MOST_MODES, InputCode, PartCode, is_table
 from pcarann.containers.packing import Packed, Packing, is_one, opened_sides, told_weights
-from pcarann.containers.parts import Opened, Side, said_of
+from pcarann.containers.parts import Opened, Part, Side, said_of
 from pcarann.containers.scaling import OutputCode, power_of_two, squared_unit
+from pcarann.latent.pca import PCA, mode_signs
+from pcarann.latent.rows import Order
+from pcarann.latent.source import PcaOptions
 from pcarann.mesh.mesh import Mesh
 from pcarann.scale.engine import Budget, computed, nothing, over_blocks
 from pcarann.scale.fields import checked_lazy, cut_along, matrix_of, refuse_unknown, rows_of
 from pcarann.scale.kinds import lazy_array
+from pcarann.scale.source import Lazy, spread_rows
 from pcarann.validation import in_block
 
 __all__ = ["Fold", "as_lazy", "lazily_packed", "lazy_parts", "refuse_unknown_parts"]
 
 _MOST_CODED = 8192  # samples on which the code of inputs is found
 _COPIES = 16  # of them that are in memory then
+_FEWEST_CODED, _FEWEST_SPANNED = 200, 50  # samples and modes without which a code says little
 _SHIFTED_BY = 64  # samples whose mean is near that of all
 
 
@@ -183,23 +188,99 @@ def _coded(
 ) -> tuple[InputCode, Any]:
     """How inputs become latents, from samples that fit into memory, and the latents of all."""
     fold, budget = Fold.of(replace(inputs, single=False)), Budget.now()
-    arrays = lazy_parts(inputs, given, "X")
-    matrix, outputs = fold.joined(arrays), matrix_of(y)
-    room = budget.memory // (_COPIES * 8 * (fold.values + int(outputs.shape[1])))
-    count = int(matrix.shape[0])
-    rows = spread(count, max(2, min(count, _MOST_CODED, room)))
-    some, truth = rows_of(matrix, rows), rows_of(outputs, rows)
-    if not np.isfinite(some).all():
-        for part, array in zip(inputs.parts, arrays, strict=True):
-            _refuse_bad(matrix_of(array), said_of("X", part.name))
+    arrays, outputs = dict(zip(inputs.names, lazy_parts(inputs, given, "X"), strict=True)), matrix_of(y)
+    matrix, count = fold.joined(list(arrays.values())), int(y.shape[0])
+    few, told, spanned = list(inputs.parts), dict(weights), {}
+    if _room(fold.values, budget) < min(count, _MOST_CODED):
+        for i, part in enumerate(inputs.parts):
+            if (found := _Spanned.of(part, arrays[part.name], weights.get(part.name), place)) is not None:
+                few[i], arrays[part.name], spanned[part.name] = found.short, found.latents, found
+                told[part.name] = np.ones(found.short.grid)
+    values = sum(math.prod(part.grid) for part in few)
+    rows = spread(count, _enough(_room(values, budget), min(count, _MOST_CODED), values))
+    judged = spread(len(rows), min(JUDGED, _enough(_room(int(outputs.shape[1]), budget), count, int(outputs.shape[1]))))
+    some = {name: _some(array, rows) for name, array in arrays.items()}
+    truth = rows_of(outputs, [rows[i] for i in judged])
+    if not all(np.isfinite(one).all() for one in some.values()):
+        for name in inputs.names:
+            _refuse_bad(matrix_of(as_lazy(arrays[name], "X", scalar=True)), said_of("X", name))
     if not np.isfinite(truth).all():
         _refuse_bad(outputs, "y")
-    coder = InputCode.fit(inputs.parts, fold.folded(some), place.put(truth), weights, seed)
+    coder = InputCode.fit(few, some, place.put(truth), told, seed, judged)
+    codes = (spanned[one.part.name].of_fields(one) if one.part.name in spanned else one for one in coder.codes)
+    coder = InputCode(tuple(codes))
     cut = cut_along(matrix, 0, budget, "X")
     own = [(part.start,) for part in cut.parts]
     constants = {"coder": coder, "fold": fold, "place": place}
     _, kept = over_blocks(coded_block, cut.blocks(matrix), own, constants, nothing, shown="coding X")
     return coder, place.xp.concat([place.put(one) for one in kept])
+
+
+def _room(values: int, budget: Budget) -> int:
+    """Samples of so many values that a code can be found from in memory."""
+    return budget.memory // (_COPIES * 8 * values)
+
+
+def _enough(room: int, wanted: int, values: int) -> int:
+    """So many samples as fit, or a refusal where these are few."""
+    if room < min(wanted, _FEWEST_CODED):
+        need = min(wanted, _FEWEST_CODED) * _COPIES * 8 * values
+        raise ValueError(f"Parts by name of {values} values need {need / 1e9:.2g} GB: allow more memory.")
+    return min(room, wanted)
+
+
+def _some(array: Any, rows: list[int]) -> Any:
+    """Some samples of a lazy array, or of latents in memory."""
+    if lazy_array(array) is None:
+        return array[np.asarray(rows)]
+    return rows_of(matrix_of(array), rows).reshape(len(rows), *array.shape[1:])
+
+
+@dataclass(frozen=True)
+class _Spanned:
+    """A field as its latents in modes that hold nearly all of it, found by passes over all samples."""
+
+    part: Part
+    short: Part
+    """The latents as a part"""
+    pca: PCA
+    unit: float
+    latents: Any
+    outside: float
+    """The most that the modes miss of a sample"""
+
+    @classmethod
+    def of(cls, part: Part, array: Any, weights: Any, place: Place) -> _Spanned | None:
+        """That of a lazy field; None for a table, or for one of few values."""
+        name, count = said_of("X", part.name), int(array.shape[0])
+        if math.prod(part.grid) <= MOST_MODES:
+            return None
+        lazy = Lazy.of(array, name, place, least=2)
+        if weights is None and is_table(part, lazy.rows(spread_rows(lazy))):
+            return None
+        flat = None if weights is None else np.ravel(weights)
+        order = Order.whole(count)
+        lazy = lazy.looked_at(order, flat, 1)
+        most = max(_FEWEST_SPANNED, lazy.budget.memory // (_COPIES * 8 * count))
+        pca, latents, measured = lazy.encoded(order, PcaOptions(min(most, MOST_MODES, *lazy.shape), part.grid))
+        missed = to_host(measured.energies)[:, 0] - (to_host(latents) ** 2).sum(axis=1)
+        outside = math.sqrt(max(float(missed.max()), 0.0))
+        return cls(part, Part(part.name, (pca.n_components,)), pca, lazy.unit, to_host(latents), outside)
+
+    def of_fields(self, code: PartCode) -> PartCode:
+        """The code of the field, from that of its latents."""
+        assert code.modes is not None
+        weights, modes = self.pca.weights, code.modes @ self.pca.modes
+        root = 1.0 if weights is None else place_of(weights).xp.sqrt(weights)
+        return replace(
+            code,
+            part=self.part,
+            unit=code.unit * self.unit,
+            mean=self.pca.mean / code.unit + code.mean @ self.pca.modes,
+            modes=modes * mode_signs(modes * root)[:, None],
+            quadrature=weights,
+            far=math.hypot(code.far, FAR * self.outside / code.unit),
+        )
 
 
 def coded_block(raw: Any, first: int, *, coder: Callable[..., Any], fold: Fold, place: Place) -> tuple[None, Any]:
