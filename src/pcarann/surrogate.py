@@ -20,7 +20,7 @@ from sklearn.exceptions import NotFittedError
 
 from pcarann.backend.arrays import Array
 from pcarann.backend.locking import writing
-from pcarann.containers.exchange import checked_outputs, handed_out, refuse_unaligned, said_of_learned
+from pcarann.containers.exchange import checked_outputs, handed_out, marks_of, refuse_unaligned, said_of_learned
 from pcarann.containers.portraits import Portrait
 from pcarann.containers.state import State
 from pcarann.derivatives.differentiable import Differentiable
@@ -37,7 +37,7 @@ from pcarann.uncertainty.bands import Band, Block, Scored, Spread, band, gathere
 from pcarann.uncertainty.conformal import ALPHA, Calibration, Method, PartsCalibration, check_level
 from pcarann.uncertainty.monitor import History
 from pcarann.uncertainty.watching import Looked, Watched, judged
-from pcarann.validation import check_fields, check_memory, check_pair_lengths, warn_user
+from pcarann.validation import check_memory, check_pair_lengths, warn_user
 
 __all__ = ["Surrogate"]
 
@@ -149,7 +149,7 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
         fitted = self.asked(**how)
         refuse_unaligned(X, y, fitted)
         plain, truth = self._opened(X, fitted)[0], checked_outputs(y, fitted)
-        return fitted.recognised(self._marks(plain, truth, fitted)).told
+        return fitted.recognised(marks_of(plain, truth, fitted)).told
 
     def _calibrate(self, X: Array, y: Array, fitted: Any) -> list[str]:
         """Publish the calibration on these samples; return what has to be said of them."""
@@ -162,7 +162,7 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
         """Scores of samples in memory by a record of this model, and what they leave to be recognised by."""
         refuse_unaligned(X, y, fitted)
         plain, truth = self._opened(X, fitted)[0], checked_outputs(y, fitted)
-        return judged(self._looked(plain, fitted), truth, fitted.output_size), self._marks(plain, truth, fitted)
+        return judged(self._looked(plain, fitted), truth, fitted.output_size), marks_of(plain, truth, fitted)
 
     @staticmethod
     def _kept(found: Scored | LazyScores, fitted: Any) -> Calibration:
@@ -313,13 +313,6 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
         fitted = self._require_fitted()
         refuse_unaligned(X, y, fitted)
         return fitted, self._looked(self._opened(X, fitted)[0], fitted), checked_outputs(y, fitted)
-
-    @staticmethod
-    def _marks(X: Array, truth: Array, fitted: State) -> Any:
-        """What samples leave to be recognised by, their outputs in the units inside."""
-        inputs = check_fields(X, "X", fitted.place)[0]
-        check_pair_lengths(int(inputs.shape[0]), int(truth.shape[0]))
-        return fitted.marks(inputs, fitted.handed(truth))
 
     def _require_calibrated(self, fitted: State) -> Calibration:
         if fitted.calibration is None:

@@ -61,7 +61,7 @@ def test_a_store_that_another_makes_meanwhile_stays_and_is_said(tmp_path, monkey
 
     rename = os.rename
     monkeypatch.setattr(writing.os, "rename", late)
-    with pytest.raises(ValueError, match="out.zarr was made by another meanwhile"):
+    with pytest.raises(ValueError, match=r"out.zarr was made by another meanwhile"):
         write_predictions(MODEL, lazily(A[:40], 20), tmp_path / "out.zarr", {})
     assert [path.name for path in tmp_path.rglob("*")] == ["out.zarr", "theirs"]
 
@@ -98,7 +98,7 @@ def test_what_is_no_store_of_predictions_is_refused_in_one_sentence(tmp_path, sp
 
 def test_names_that_a_store_cannot_show_are_refused_before_anything_is_written(tmp_path):
     model = PCARaNN(**OPTIONS).fit(A, {"flux/x": U, "T": U})
-    with pytest.raises(ValueError, match="zarr store cannot be called 'flux/x.mean'"):
+    with pytest.raises(ValueError, match=r"zarr store cannot be called 'flux/x.mean'"):
         write_predictions(model, lazily(A, 20), tmp_path / "out.zarr", {})
     assert not list(tmp_path.iterdir())
 
@@ -108,12 +108,12 @@ def test_a_store_is_opened_by_xarray_and_read_again(tmp_path, labelled):
     xarray, path = pytest.importorskip("xarray"), tmp_path / "out.zarr"
     x, y = A, U
     if labelled:
-        x, y = (xarray.DataArray(one, dims=("run", "i", name)) for one, name in ((A, "j"), (U, "p")))
+        x, y = (xarray.DataArray(one, dims=("run", "block", name)) for one, name in ((A, "j"), (U, "p")))
     model = PCARaNN(**OPTIONS).fit(x[:150], y[:150])
     write_predictions(model, x.chunk({"run": 70}) if labelled else lazily(A, 70), path, {})
     known = np.asarray(model.predict(x))
     with xarray.open_zarr(path, consolidated=False) as found:
-        assert found["mean"].dims == (("run", "i", "p") if labelled else ("sample", "axis_1", "axis_2"))
+        assert found["mean"].dims == (("run", "block", "p") if labelled else ("sample", "axis_1", "axis_2"))
         assert apart(found["mean"].values, known) < 1e-10
         assert found["done"].values.all()
     assert apart(read(path, "mean", None)[0], known) < 1e-10

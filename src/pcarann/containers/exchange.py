@@ -7,9 +7,9 @@ from typing import Any
 from pcarann.backend.arrays import Array, place_of
 from pcarann.containers.state import State
 from pcarann.uncertainty.fingerprints import too_narrow
-from pcarann.validation import check_fields, required
+from pcarann.validation import check_fields, check_pair_lengths, required
 
-__all__ = ["checked_outputs", "handed_out", "refuse_unaligned", "said_of_learned"]
+__all__ = ["checked_outputs", "handed_out", "marks_of", "refuse_unaligned", "said_of_learned"]
 
 
 def checked_outputs(y: Any, fitted: State) -> Array:
@@ -30,6 +30,13 @@ def handed_out(X: Array, fitted: State, fields: Array) -> Array:
     place = place_of(X)
     fields = place.put(fitted.handed(fields))
     return place.xp.reshape(fields, (fields.shape[0], *fitted.output_grid))
+
+
+def marks_of(X: Array, truth: Array, fitted: State) -> Any:
+    """What samples leave to be recognised by: inputs as the model knows them, outputs in the units inside."""
+    inputs = check_fields(X, "X", fitted.place)[0]
+    check_pair_lengths(int(inputs.shape[0]), int(truth.shape[0]))
+    return fitted.marks(inputs, fitted.handed(truth))
 
 
 def said_of_learned(fitted: State, marks: Any) -> list[str]:

@@ -21,7 +21,6 @@ _TURNS = 3  # blocks for each task that can work at a time, where data are few
 SHARE = 6
 """Blocks that fit into the memory of a task: as they were read, converted, and in their parts"""
 _IN_COMMON = 1.5  # times that what blocks are made of may be made, if each makes it for itself
-_CHECK = "unmasked"  # what tasks are called that refuse masked blocks: they cost nothing
 _OFTEN = 1.5  # times that data may be read in one pass before a word is said of it
 
 
@@ -65,8 +64,8 @@ def _graph(block: Any) -> Any:
 def _apart(blocks: Sequence[Any]) -> bool:
     """Whether blocks have little in common, and can be made of what their graphs say."""
     graphs = [block.__dask_graph__().cull({_key(block)}).to_dict() for block in blocks]
-    keys = [key for graph in graphs for key in graph if not str(key).startswith(f"('{_CHECK}-")]
-    if len(keys) > _IN_COMMON * len(set(keys)):
+    whole = {key for graph in graphs for key in graph}
+    if sum(map(len, graphs)) > _IN_COMMON * len(whole):
         return False
     return all(_closed(graph, block.nbytes) for graph, block in zip(graphs, blocks, strict=True))
 
@@ -112,7 +111,7 @@ def checked_lazy(
     if grid is not None and shape[1:] != grid:
         raise ValueError(f"{name} has fields of shape {shape[1:]}, but the model is expecting {grid}.")
     # Of masked arrays Dask may say nothing, and joins their blocks without the masks.
-    return array.map_blocks(unmasked, name, token=_CHECK, dtype=array.dtype, meta=unmasked(meta, name))
+    return array.map_blocks(unmasked, name, dtype=array.dtype, meta=unmasked(meta, name))
 
 
 def refuse_unknown(array: Any, name: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pcarann.backend.arrays import to_host
+from pcarann.containers.exchange import checked_outputs, marks_of
 from pcarann.metrics import coverage, mean_width, relative_l2, variance_weighted_r2
 from pcarann.scale.asking import Asked, Inputs, Pairs, paired
 from pcarann.scale.engine import Budget, nothing, over_blocks
@@ -71,7 +72,7 @@ def lazy_score(model: Any, fitted: Any, X: Any, y: Any, sample_weight: Any) -> f
 
 
 def lazy_errors(model: Any, X: Any, y: Any, how: dict[str, Any]) -> tuple[dict[str, tuple[Any, ...]], Any]:
-    """`errors_of` lazy samples, and on which the model was trained; `how` may hold `alpha` and `method` of intervals."""
+    """`errors_of` lazy samples, and which of them the model knows; `how` may hold `alpha` and `method` of intervals."""
     fitted = model.asked()
     asked, pairs = Asked.of(model, fitted), Pairs.of(fitted, X, y)
     if "alpha" in how:
@@ -169,7 +170,9 @@ def _errors_block(
 ) -> tuple[None, tuple[dict[str, tuple[Any, ...]], Any]]:
     X, y = folds[0].folded(raw), folds[1].folded(truth)
     with in_block(first):
-        marks = asked.model.marks(X, y, asked.part(first, len(raw)))
+        part = asked.part(first, len(raw))
+        plain = X if part.packing is None else part.packing.opened(X, part.place)[0]
+        marks = marks_of(plain, checked_outputs(y, part), part)
     return None, (errors_of(fields_of(asked, first, X, how), y), marks)
 
 

@@ -140,7 +140,7 @@ def _made(path: str, wanted: Mapping[str, Any], arrays: Mapping[str, Axes], leng
             samples, *grid = axes.values()
             how: dict[str, Any] = {"dtype": "float64", "fill_value": np.nan, "dimension_names": tuple(axes)}
             store.create_array(name, shape=(samples, *grid), chunks=(min(length, samples), *grid), **how)
-        how = {"dtype": "uint8", "fill_value": 0, "dimension_names": ("block",)}
+        how = {"dtype": "uint8", "fill_value": 0, "dimension_names": (f"{_DONE}.block",)}
         store.create_array(_DONE, shape=(_blocks(arrays, length),), chunks=(1,), **how)
         store.attrs["pcarann"] = {**wanted, "block": length}
         _take_place(aside, path)
