@@ -21,6 +21,11 @@ def lazily(array, samples, space=8):
     return da.from_array(array, chunks=(samples, 3, space, 9))
 
 
+def test_masked_snapshots_in_memory_beside_lazy_ones_are_refused():
+    with pytest.raises(ValueError, match="y is a masked array: fill or drop"):
+        Marching(STEP).fit(lazily(WAVE[:, :4], 7), np.ma.masked_greater(WAVE[:, 4:], 0.9))
+
+
 @pytest.mark.parametrize(("model", "within"), [(STEP, 1e-7), (Staged(n_features=4, n_stages=1, n_members=1), 1e-9)])
 def test_a_flow_of_lazy_trajectories_is_that_in_memory(model, within):
     known = Marching(model).fit(WAVE[:, :4], WAVE[:, 4:])

@@ -13,6 +13,11 @@ A, U = (one[:, :9] for one in fields(90))
 OPTIONS = dict(n_features=6, n_members=1, n_stages=1)
 
 
+def test_masked_outputs_in_memory_beside_lazy_inputs_are_refused():
+    with pytest.raises(ValueError, match="y is a masked array: fill or drop"):
+        Staged(**OPTIONS).fit(lazily(A, 7), np.ma.masked_less(U, 0.1))
+
+
 @pytest.mark.parametrize("most", [40, None])
 def test_stages_of_lazy_samples_are_those_in_memory(most):
     known = Staged(**OPTIONS, max_samples=most).fit(A, U, together=2)
