@@ -5,7 +5,7 @@
 
 agreement   the paper's problems in memory and lazy, cut into several blocks on each side, three chunkings, 1, 2 and 4
             workers: largest difference of predictions, relative to the largest value
-memory      generated fields of growing number on two workers of 2 GB each, fitted, calibrated, predicted to a zarr store:
+memory      generated fields of growing number on two workers of 2 GB each, fitted, calibrated, predicted to zarr:
             seconds of each, beside those of reading alone, of the sums of the PCAs alone and of their eigenvectors
             alone, what workers sent, and the peak memory of every process
 wide        200 fields of 10⁷ points by threads of one process, inside 6 GB
