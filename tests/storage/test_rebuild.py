@@ -260,8 +260,12 @@ def test_rewriting_without_a_change_is_no_damage(tmp_path):
         (lambda document, tensors: document["units"].update(outputs=float("nan")), "its units are no numbers"),
         (lambda document, tensors: document["edge"].update(size=0.0), "its edge is nowhere"),
         (lambda document, tensors: document["edge"].update(samples=0), "its edge is nowhere"),
+        (
+            lambda document, _: document["parameters"].update(fields={"options": "Fields", "mesh": "/etc/a.vtu"}),
+            "a mesh",
+        ),
     ],
-    ids=["modes", "units", "edge of no size", "edge of no samples"],
+    ids=["modes", "units", "edge of no size", "edge of no samples", "a path to a mesh"],
 )
 def test_parts_that_do_not_fit_are_refused(tmp_path, change, says):
     with_option(OPTIONS["linear"]).save(tmp_path / "m")

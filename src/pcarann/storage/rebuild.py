@@ -155,7 +155,10 @@ def with_options(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     known = {kind.__name__: kind for kind in (Adapt, Fields, Grid, Kernel, Refine)}
-    return known[value["options"]](**{name: part for name, part in value.items() if name != "options"})
+    found = known[value["options"]](**{name: part for name, part in value.items() if name != "options"})
+    if isinstance(found, Fields) and (found.mesh is not None or found.quadrature is not None):
+        raise ValueError("its fields name a mesh or weights, which are arrays of a file")  # a name would be a path
+    return found
 
 
 def _tupled(document: Document) -> dict[str, Any]:

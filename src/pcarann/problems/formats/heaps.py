@@ -20,7 +20,7 @@ __all__ = ["refuse_endless_heaps"]
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _BEGIN = b"GCOL\x01\x00\x00\x00"
 _LARGEST = 1 << 30  # files beyond are not looked through, which would take as long as reading them
-_PATIENCE = 20.0  # seconds
+_PATIENCE, _SPEED = 10.0, 1e8  # seconds, and bytes in each further one
 _TRIAL = """
 import sys, h5py
 def look(name, item):
@@ -57,8 +57,9 @@ def _looks_endless(path: Path) -> bool:
 
 def _read_elsewhere(path: Path) -> bool:
     """Whether all names, attributes and first values of a file are read within a time, or refused."""
+    allowed = _PATIENCE + path.stat().st_size / _SPEED
     try:
-        run = subprocess.run([sys.executable, "-c", _TRIAL, os.fspath(path)], timeout=_PATIENCE, capture_output=True)
+        run = subprocess.run([sys.executable, "-c", _TRIAL, os.fspath(path)], timeout=allowed, capture_output=True)
     except subprocess.TimeoutExpired:
         return False
     return run.returncode >= 0
