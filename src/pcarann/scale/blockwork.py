@@ -19,8 +19,8 @@ from pcarann.backend.arrays import Array, Place, cuts, taken, to_host
 __all__ = ["Changed", "Directions", "Frame", "Look", "Stage", "tall_iterate", "tall_look", "tall_stage"]
 __all__ += ["wide_encode", "wide_iterate", "wide_look", "wide_stage"]
 
-_NUMBERS, _GPU_NUMBERS = 1 << 21, 1 << 27  # of centred fields at a time
-_CACHED = 1 << 15  # of whole samples on a CPU, where there is no Gram matrix
+_NUMBERS = 1 << 21  # of centred fields at a time on a CPU
+_GPU_NUMBERS = 1 << 27
 
 
 class Changed(ValueError):
@@ -46,10 +46,10 @@ class Frame:
         """√w of some values"""
         return None if self.root is None else self.place.put(self.root[values])
 
-    def at_a_time(self, short: int, gram: bool) -> int:
-        """Of the longer side, so many are centred at a time: for a Gram matrix many, or its sum would cost the most."""
+    def at_a_time(self, short: int) -> int:
+        """Of the longer side, so many are centred at a time: with few, sums would cost more than products."""
         numbers = _NUMBERS if self.place.on_host else _GPU_NUMBERS
-        return max(1, numbers // short, short if gram else 0)
+        return max(1, numbers // short, short if self.gram else 0)
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def tall_look(raw: Any, start: int, *, frame: Frame, shift: Any) -> tuple[Look, 
     place, xp = frame.place, frame.place.xp
     look, root, centre = _nothing(frame, frame.values, 0), frame.rooted(slice(None)), place.put(shift)
     kept = []
-    for rows in cuts(len(raw), frame.at_a_time(frame.values, frame.gram)):
+    for rows in cuts(len(raw), frame.at_a_time(frame.values)):
         part = place.put(raw[rows])
         kept.append(_ends(part, frame, 0))
         if not _seen(look, part, frame, start + rows.start):
@@ -197,11 +197,10 @@ def _inner_rows(part: Array, frame: Frame, start: int, rows: slice) -> Array:
     return part if mask.all() else taken(part, np.flatnonzero(mask).tolist())
 
 
-def _tall_parts(raw: Any, frame: Frame, mean: Any, gram: bool = False) -> Iterator[tuple[slice, Array, Array]]:
-    """Rows of a block, the fields as they were given and centred, both times √w; many for a Gram matrix."""
+def _tall_parts(raw: Any, start: int, frame: Frame, mean: Any) -> Iterator[tuple[slice, Array, Array]]:
+    """Rows of a block, the fields as they were given and centred, both times √w."""
     root, centre = frame.rooted(slice(None)), frame.place.put(mean)
-    cached = frame.place.on_host and not gram
-    for rows in cuts(len(raw), max(1, _CACHED // frame.values) if cached else frame.at_a_time(frame.values, gram)):
+    for rows in cuts(len(raw), frame.at_a_time(frame.values)):
         part = frame.place.put(raw[rows])
         centred = part - centre
         yield rows, part if root is None else part * root, centred if root is None else centred * root
@@ -219,7 +218,7 @@ def tall_stage(
     place, xp = frame.place, frame.place.xp
     stage, at, B = _empty_stage(frame, frame.values, to, 0), 0, place.put(to.new)
     codes, left, energies = [], [], []
-    for rows, given, centred in _tall_parts(raw, frame, mean, to.more):
+    for rows, given, centred in _tall_parts(raw, start, frame, mean):
         codes.append(centred @ B)
         energies.append(xp.stack([xp.sum(centred**2, axis=1), xp.sum(given**2, axis=1)], axis=1))
         D = _inner_rows(centred, frame, start, rows)
@@ -259,17 +258,15 @@ def tall_iterate(raw: Any, start: int, known: int, *, frame: Frame, mean: Any, n
     """DᵀDB of a block of samples."""
     _verified(raw, start, known, frame, "samples")
     B, total = frame.place.put(new), 0.0
-    for rows, _, centred in _tall_parts(raw, frame, mean):
+    for rows, _, centred in _tall_parts(raw, start, frame, mean):
         D = _inner_rows(centred, frame, start, rows)
         total = total + D.T @ (D @ B)
     return total, None
 
 
-def _wide_parts(
-    raw: Any, start: int, frame: Frame, mean: Any, gram: bool = False
-) -> Iterator[tuple[slice, Array, Array, Array | None]]:
+def _wide_parts(raw: Any, start: int, frame: Frame, mean: Any) -> Iterator[tuple[slice, Array, Array, Array | None]]:
     """Values of a block, the fields as they were given, the mean of the inner ones there, and √w."""
-    for part in cuts(raw.shape[1], frame.at_a_time(len(raw), gram)):
+    for part in cuts(raw.shape[1], frame.at_a_time(len(raw))):
         given = frame.place.put(raw[:, part])
         centre = frame.place.put(mean[part]) if mean is not None else _inner_mean(given, frame)
         yield part, given, centre, frame.rooted(slice(start + part.start, start + part.stop))
@@ -290,7 +287,7 @@ def wide_look(raw: Any, start: int, *, frame: Frame) -> tuple[Look, Any]:
     """Look at a block of values of all samples; their mean and the checksum are kept."""
     xp = frame.place.xp
     look, means = _nothing(frame, int(frame.inner.sum()), len(raw)), []
-    for part, given, mean, root in _wide_parts(raw, start, frame, _unfinished(raw), frame.gram):
+    for part, given, mean, root in _wide_parts(raw, start, frame, _unfinished(raw)):
         low, high = _ends(given, frame, start + part.start)
         look.lows, look.highs = np.minimum(look.lows, low), np.maximum(look.highs, high)
         means.append(mean)
@@ -319,7 +316,7 @@ def wide_stage(
     _verified(raw, start, known, frame, "values")
     place = frame.place
     stage, found = _empty_stage(frame, int(frame.inner.sum()), to, len(raw)), []
-    for part, given, centre, root in _wide_parts(raw, start, frame, mean, to.more):
+    for part, given, centre, root in _wide_parts(raw, start, frame, mean):
         centred = given - centre if root is None else (given - centre) * root
         found.append(_deflated(stage, _inner(centred, frame).T, place.put(held[part]), frame, to))
         stage.projections += centred @ found[-1]
