@@ -56,6 +56,7 @@ BROKEN = {
     "no mean": lambda doc, ten: ten.pop("packing.code.0.mean"),
     "other modes": lambda doc, ten: ten.update({"packing.code.0.modes": np.ones((2, 3))}),
     "NaN factor": lambda doc, ten: ten.update({"packing.code.1.factor": np.array([np.nan])}),
+    "no factor": lambda doc, ten: ten.update({"packing.code.1.factor": np.array([0.0])}),
     "other holes": lambda doc, ten: ten.update({"packing.inputs.0.holes": np.zeros(3, dtype=bool)}),
     "other grid": lambda doc, ten: doc["outputs"]["parts"][0].update(grid=[15]),
 }

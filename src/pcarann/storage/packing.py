@@ -96,6 +96,8 @@ def _code(i: int, part: Part, said: Document, tensors: Tensors, place: Place) ->
     for name, array in arrays.items():
         if array is not None:
             numbers(tensors, f"{_NAME}.code.{i}.{name}", *shapes[name])
+    if not (factor > 0).all():
+        raise ValueError(f"the weights of its input {part.name!r} are not positive")
     far = math.inf if said["far"] is None else float(said["far"])
     return PartCode(
         part,

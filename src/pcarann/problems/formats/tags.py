@@ -84,7 +84,7 @@ def _check_variable(file: BinaryIO | _Packed, left: int, order: str, name: str, 
                 raise _damaged(path)
         if (kind & 0xFFFF) not in _KNOWN or small > 4 or len(tag) < 8:
             raise _damaged(path)
-        if count == _NAME and content != name.encode("latin1", "replace"):
+        if count == _NAME and content not in (b"", name.encode("latin1", "replace")):  # SciPy gives an empty one a name
             return
         count += 1
 
