@@ -14,9 +14,9 @@ from pcarann.backend.arrays import Array, place_of
 from pcarann.marching.trajectories import Trajectories, checked_times, refuse_no_trajectories
 from pcarann.marching.watch import Reach
 from pcarann.scale.engine import Budget, computed, over_blocks
-from pcarann.scale.fields import checked_lazy, cut_along, matrix_of
-from pcarann.scale.kinds import lazy_array
-from pcarann.validation import required, unmasked
+from pcarann.scale.fields import cut_along, matrix_of
+from pcarann.scale.parts import as_lazy
+from pcarann.validation import required
 
 __all__ = ["LazyTrajectories"]
 
@@ -33,8 +33,7 @@ class LazyTrajectories(Trajectories):
             raise ValueError("Lazy trajectories are learned without controls: compute them first.")
         parts = []
         for value, name in ((X, "X"), (required(y), "y")):
-            array = lazy_array(value)
-            array = checked_lazy(da.from_array(np.asarray(unmasked(value, name))) if array is None else array, name)
+            array = as_lazy(value, name)
             refuse_no_trajectories(tuple(int(n) for n in array.shape), name)
             parts.append(array.astype(np.float64))
         step, first = checked_times(parts[0], parts[1], asked["step"], asked["first"])

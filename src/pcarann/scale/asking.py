@@ -23,7 +23,7 @@ from pcarann.scale.fields import SHARE, cut_along, matrix_of
 from pcarann.scale.kinds import has_lazy_parts, is_lazy
 from pcarann.scale.parts import Fold, as_lazy, lazy_parts, refuse_unknown_parts
 from pcarann.uncertainty.bands import Band
-from pcarann.validation import check_pair_lengths, in_block, required, unmasked
+from pcarann.validation import check_pair_lengths, in_block, required
 
 __all__ = ["Asked", "Inputs", "Pairs", "paired"]
 
@@ -110,7 +110,7 @@ class Inputs:
 def _one(value: Any, name: str, **wanted: Any) -> Any:
     if has_lazy_parts(value):
         raise ValueError(f"{name} must be one array, as in fit, found {type(value).__name__}.")
-    return as_lazy(unmasked(value, name), name, **wanted)
+    return as_lazy(value, name, **wanted)
 
 
 @dataclass(frozen=True)

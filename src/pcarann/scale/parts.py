@@ -29,15 +29,15 @@ from pcarann.mesh.mesh import Mesh
 from pcarann.scale.engine import Budget, computed, nothing, over_blocks
 from pcarann.scale.fields import checked_lazy, cut_along, matrix_of, refuse_unknown, rows_of
 from pcarann.scale.kinds import lazy_array
+from pcarann.scale.reading import SHIFTED_BY
 from pcarann.scale.source import Lazy, spread_rows
-from pcarann.validation import in_block
+from pcarann.validation import in_block, unmasked
 
 __all__ = ["Fold", "as_lazy", "lazily_packed", "lazy_parts", "refuse_unknown_parts"]
 
 _MOST_CODED = 8192  # samples on which the code of inputs is found
 _COPIES = 16  # of them that are in memory then
 _FEWEST_CODED, _FEWEST_SPANNED = 200, 50  # samples and modes without which a code says little
-_SHIFTED_BY = 64  # samples whose mean is near that of all
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Fold:
 
     grids: tuple[tuple[int, ...], ...]
     names: tuple[str, ...] = ()
-    """None where there is one array"""
+    """Empty where there is one array"""
 
     @classmethod
     def of(cls, side: Side) -> Fold:
@@ -106,7 +106,7 @@ def as_lazy(value: Any, name: str, **wanted: Any) -> Any:
     import dask.array as da
 
     array = lazy_array(value)
-    return checked_lazy(da.from_array(to_host(value)) if array is None else array, name, **wanted)
+    return checked_lazy(da.from_array(to_host(unmasked(value, name))) if array is None else array, name, **wanted)
 
 
 def lazily_packed(X: Any, y: Any, *, mesh: Mesh | None, place: Place, seed: int) -> Packed:
@@ -169,7 +169,7 @@ def _measured(matrix: Any) -> tuple[float, tuple[Any, Any]]:
 
     Σ (a − ā)² = Σ (a − c)² − n (ā − c)², the shift c being the mean of some samples.
     """
-    some = rows_of(matrix, range(min(_SHIFTED_BY, int(matrix.shape[0]))))
+    some = rows_of(matrix, range(min(SHIFTED_BY, int(matrix.shape[0]))))
     unit = squared_unit(float(np.abs(some[np.isfinite(some)]).max(initial=0.0)))
     shift = (some / unit).mean(axis=0)
     moved = matrix / unit - np.where(np.isfinite(shift), shift, 0.0)

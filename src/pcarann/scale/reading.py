@@ -19,11 +19,12 @@ from pcarann.scale.engine import Budget, over_blocks
 from pcarann.scale.fields import Cut, cut_along, rows_of
 from pcarann.scale.report import Log
 
-__all__ = ["MOST_SHORT", "Projected", "Reader", "Tall", "Wide", "reader_of"]
+__all__ = ["MOST_SHORT", "SHIFTED_BY", "Projected", "Reader", "Tall", "Wide", "reader_of"]
 
 MOST_SHORT = 8192
 """Rows of a Gram matrix that is made, at most: beyond, the modes come from an iteration"""
-_SHIFTED_BY = 64  # samples whose mean is near that of all
+SHIFTED_BY = 64
+"""Samples whose mean is near that of all"""
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ class Tall(Reader):
 
     def looked(self) -> Tall:
         """The same after the first look."""
-        few = np.flatnonzero(self.frame.inner)[:_SHIFTED_BY]
+        few = np.flatnonzero(self.frame.inner)[:SHIFTED_BY]
         shift = rows_of(self.matrix, few.tolist()).astype(np.float64).mean(axis=0)
         shift = np.where(np.isfinite(shift), shift, 0.0)
         found, kept = self._pass(work.tall_look, [()] * len(self.cut.parts), Look.add, shift=shift)

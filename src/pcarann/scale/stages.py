@@ -20,7 +20,7 @@ from pcarann.scale.kinds import has_lazy_parts, is_lazy
 from pcarann.scale.parts import as_lazy, lazily_packed
 from pcarann.spatial.fitted import range_of
 from pcarann.spatial.layout import Layout
-from pcarann.validation import check_fields, check_pair_lengths, in_block, required, unmasked
+from pcarann.validation import check_fields, check_pair_lengths, in_block, required
 
 __all__ = ["Ranges", "stage_samples"]
 
@@ -43,7 +43,7 @@ def stage_samples(X: Any, y: Any, most: int | None, seed: int, together: int) ->
         if len(np.shape(value)) < 2:
             raise ValueError(f"{name} must have shape (samples, …), found {np.shape(value)}.")
     X, y, packing, _ = lazily_packed(X, required(y), mesh=None, place=place_of(None), seed=seed)
-    inputs, outputs = (as_lazy(unmasked(one, name), name) for one, name in ((X, "X"), (y, "y")))
+    inputs, outputs = (as_lazy(one, name) for one, name in ((X, "X"), (y, "y")))
     count = int(inputs.shape[0])
     check_pair_lengths(count, int(outputs.shape[0]))
     if count % together:
