@@ -134,12 +134,6 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__")
 
 
-def lines_of(function: ast.FunctionDef) -> int:
-    """Lines of the body, without the docstring."""
-    first = function.body[0]
-    return function.end_lineno - (first.lineno - 1 if ast.get_docstring(function) is None else first.end_lineno)
-
-
 def arguments_of(function: ast.FunctionDef) -> int:
     """Arguments without self and cls, *args and **kwargs, as ruff counts them."""
     names = [one.arg for one in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
