@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PCARaNN"]
 
-_FEWEST_TO_CHOOSE = 10
-
 
 class PCARaNN(FittedAttributes, Surrogate):
     """Surrogate of a parametric PDE: PCA, fixed random features, one least-squares solve.
@@ -165,10 +163,8 @@ class PCARaNN(FittedAttributes, Surrogate):
                 self._fitted = fitted = replace(train(settings, samples, tick), packing=packing)
             self.__dict__.pop("auto_report_", None)
             self.scale_report_ = scale_report(samples) if is_lazy(X, y) else None
-        if fitted.report is not None and fitted.report.useless and fitted.samples >= _FEWEST_TO_CHOOSE:
-            warn_user(str(fitted.report))
-        elif fitted.report is not None and (poor := fitted.report.poor):
-            warn_user(f"{', '.join(poor)}: no better than the mean field, although other outputs are. {fitted.report}")
+        if fitted.report is not None and (warning := fitted.report.warning):
+            warn_user(warning)
         return self
 
     @classmethod
