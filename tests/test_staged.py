@@ -619,3 +619,45 @@ def test_nothing_that_was_handed_in_is_changed():
         model.predict(TEST[0])
     for part, copy in zip((*TRAIN, *TEST), copies, strict=True):
         assert np.array_equal(part, copy)
+
+
+@pytest.mark.parametrize("part", ["one array", "by name"])
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "said"),
+    [
+        (np.linspace(0, 1, 32), np.linspace(5, 6, 32), "different coordinates along 'x'"),
+        (np.linspace(0, 1, 32) ** 2, np.linspace(0, 1, 32) ** 2, "along 'x' are not evenly spaced"),
+        (np.geomspace(1, 9, 32), None, "along 'x' are not evenly spaced"),
+    ],
+    ids=["elsewhere", "uneven", "log"],
+)
+def test_coordinates_that_stages_cannot_see_are_refused(part, inputs, outputs, said):
+    xr = pytest.importorskip("xarray")
+    rng = np.random.default_rng(0)
+    X, y = (
+        xr.DataArray(rng.normal(size=(20, 32)), dims=("run", "x"), coords={} if x is None else {"x": x})
+        for x in (inputs, outputs)
+    )
+    X = X if part == "one array" else {"a": X, "p": rng.normal(size=20)}
+    with pytest.raises(ValueError, match=said):
+        Staged(n_features=5, n_stages=1, n_members=1).fit(X, y)
+
+
+def test_inputs_on_another_grid_must_span_that_of_the_outputs():
+    xr = pytest.importorskip("xarray")
+    rng, stages = np.random.default_rng(0), Staged(n_features=5, n_stages=1, n_members=1)
+    y = xr.DataArray(rng.normal(size=(20, 32)), dims=("run", "x"), coords={"x": np.linspace(0, 1, 32)})
+    coarse = xr.DataArray(rng.normal(size=(20, 16)), dims=("run", "x"), coords={"x": np.linspace(0, 1, 16)})
+    p = rng.normal(size=20)
+    stages.fit({"a": coarse, "p": p}, y)
+    with pytest.raises(ValueError, match="different coordinates along 'x'"):
+        stages.fit({"a": coarse.assign_coords(x=np.linspace(0, 2, 16)), "p": p}, y)
+
+
+def test_axes_that_are_no_space_may_be_uneven():
+    xr = pytest.importorskip("xarray")
+    values = np.random.default_rng(0).normal(size=(20, 9, 16))
+    u = xr.DataArray(values, dims=("run", "level", "x"), coords={"level": np.geomspace(1, 100, 9)})
+    Staged(n_features=5, n_stages=1, n_members=1, grid=Grid(axes=(-1,))).fit(u, 2 * u)
+    with pytest.raises(ValueError, match="'level' are not evenly spaced"):
+        Staged(n_features=5, n_stages=1, n_members=1).fit(u, 2 * u)

@@ -63,7 +63,8 @@ class Staged(Surrogate):
     """Surrogate that corrects a prediction at every point of the grid, in stages.
 
     Inputs and outputs share axes of space, counted from the last: (samples, *space), or with further axes that count
-    components. Inputs may lack axes of the outputs, along which they are repeated.
+    components. Inputs may lack axes of the outputs, along which they are repeated. Points are evenly spaced: labelled
+    arrays whose coordinates are not, or differ between inputs and outputs, raise ValueError.
 
     Parameters
     ----------
@@ -150,7 +151,9 @@ class Staged(Surrogate):
             seed, together = check_seed(self.random_state), check_count(together, "together")
             X, y, together, ranges = stage_samples(X, y, self._most, seed, together)
             mesh = self.grid if isinstance(self.grid, Mesh) else None
-            pair = packed(X, y, in_space=True, mesh=mesh, device=self.device)
+            axes = getattr(self.grid, "axes", None)
+            axes = axes if isinstance(axes, Sequence) else None
+            pair = packed(X, y, in_space=True, mesh=mesh, axes=axes, device=self.device)
             place = place_of(pair.X, self.device).computing
             inputs, input_grid = check_fields(pair.X, "X", place, least=FOLDS)
             outputs, output_grid = check_fields(pair.y, "y", place, least=FOLDS)
