@@ -24,6 +24,7 @@ from pcarann.spatial.terms import Terms
 from pcarann.uncertainty.bands import Block
 from pcarann.uncertainty.conformal import Calibration
 from pcarann.uncertainty.fingerprints import Fingerprints, Recognised, numbers_of
+from pcarann.uncertainty.fit_report import FitReport
 from pcarann.uncertainty.monitor import History
 from pcarann.validation import check_fields, refuse_grid, warn_user
 
@@ -66,6 +67,8 @@ class FittedStages:
     history: History | None = None
     known: Fingerprints | None = None
     """Of the samples that stages were fitted to; None in older files"""
+    fit_report: FitReport | None = None
+    """Error on samples left out; None where roll-outs were judged, and in older files"""
 
     @classmethod
     def of(
