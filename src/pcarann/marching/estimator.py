@@ -122,12 +122,13 @@ class Marching(Surrogate):
             whole = kind.of(X, y, controls, step=self.step, first=self.first, device=device)
             if whole.controls is not None and isinstance(model, PCARaNN):
                 reading_channels(model)
-            model, report = learned(model, whole, chosen=bool(self.choose))
+            model, report, told = learned(model, whole, chosen=bool(self.choose))
             known: dict[str, Any] = {"n_controls": whole.n_controls, "reach": whole.reach(model.fitted_)}
-            known |= {"coordinates": coordinates, "report": report, "seconds": {"total": time.perf_counter() - begun}}
+            known |= {"coordinates": coordinates, "report": report, "fit_report": told}
+            known |= {"seconds": {"total": time.perf_counter() - begun}}
             self._marched = Marched(model, whole.step, whole.window, **known)
-        if report.warning:
-            warn_user(report.warning)
+        if warning := report.warning or (told and told.warning):
+            warn_user(warning)
         return self
 
     @property
@@ -147,8 +148,12 @@ class Marching(Surrogate):
 
     @property
     def fit_report_(self) -> FitReport:
-        """What the fit of one step is worth, on trajectories left out of it; a roll-out adds such errors up."""
-        report: FitReport = self._found("fit_report_").model.fit_report_
+        """Error of roll-outs over the window of the fit, of trajectories that were left out of it; print it.
+
+        Where no trajectory could be left out, it is the error of one step (`model_.fit_report_`).
+        """
+        marched = self._found("fit_report_")
+        report: FitReport = marched.model.fit_report_ if marched.fit_report is None else marched.fit_report
         return report
 
     @property

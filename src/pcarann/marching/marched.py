@@ -20,6 +20,7 @@ from pcarann.storage.formats import Document, Tensors
 from pcarann.storage.streams import described_history, rebuilt_history
 from pcarann.storage.typed import checked, record, seconds_of
 from pcarann.uncertainty.conformal import Calibration
+from pcarann.uncertainty.fit_report import FitReport
 from pcarann.uncertainty.monitor import History
 
 __all__ = ["Marched"]
@@ -42,6 +43,8 @@ class Marched:
     reach: Reach | None = None
     """Range of the training snapshots; None in older files"""
     report: RolloutReport | None = None
+    fit_report: FitReport | None = None
+    """Error of roll-outs of trajectories left out; None where none could be"""
     seconds: dict[str, float] = field(default_factory=dict)
     history: History | None = None
     coordinates: Coordinates | None = None
@@ -87,6 +90,7 @@ class Marched:
             "history": described_history(self.history, "marching.history", tensors),
             "reach": None if self.reach is None else asdict(self.reach),
             "report": None if self.report is None else asdict(self.report),
+            "fit_report": None if self.fit_report is None else asdict(self.fit_report),
             "coordinates": self.coordinates and self.coordinates.described(tensors),
         }
 
@@ -106,6 +110,7 @@ class Marched:
             checked(described.get("controls", 0), int, "its controls"),
             None if reach is None else record(Reach, reach, "its reach"),
             None if report is None else RolloutReport.rebuilt(report),
+            None if (told := described.get("fit_report")) is None else record(FitReport, told, "its fit report"),
             seconds_of(described.get("seconds", {})),
             rebuilt_history(described.get("history"), "marching.history", {} if arrays is None else arrays.found),
             None if coordinates is None or arrays is None else Coordinates.rebuilt(coordinates, arrays, axes),
