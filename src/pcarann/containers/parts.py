@@ -7,7 +7,7 @@ names, grids, columns and labels; `arrays` opens the same kind of thing again an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -121,6 +121,17 @@ class Side:
                 known, given = labels[0].along(dim), part.label.along(dim)
                 if known is not None and given is not None and (known[0] < known[-1]) != (given[0] < given[-1]):
                     raise ValueError(f"Coordinates along {dim!r} rise on one side and fall on the other: sort them.")
+            labels[0].refuse_elsewhere(part.label, said_of("X", part.name))
+
+    def refuse_uneven(self, what: str, axes: Sequence[int], least: int) -> None:
+        """Raise ValueError where a labelled part is unevenly spaced on an axis of `least` points or more.
+
+        Axes are counted from the last one, as negative numbers.
+        """
+        for part in self.parts:
+            if part.label is not None:
+                there = [i for i in axes if -i <= len(part.grid) and part.grid[i] >= least]
+                part.label.refuse_uneven(said_of(what, part.name), [part.label.dims[i] for i in there])
 
     def with_holes(self, holes: Mapping[str, Values]) -> Side:
         """The same where some grids have points without values."""

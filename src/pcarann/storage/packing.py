@@ -20,7 +20,7 @@ from pcarann.storage.formats import Document, Tensors
 from pcarann.storage.limits import shape_of
 from pcarann.storage.meshes import rebuilt_cells
 
-__all__ = ["described_packing", "rebuilt_packing"]
+__all__ = ["described_label", "described_packing", "rebuilt_label", "rebuilt_packing"]
 
 _NAME = "packing"
 
@@ -119,7 +119,7 @@ def _described_side(side: Side, name: str, tensors: Tensors) -> Document:
     for i, part in enumerate(side.parts):
         if part.holes is not None:
             tensors[f"{_NAME}.{name}.{i}.holes"] = part.holes.astype(np.uint8)
-        label = None if part.label is None else _described_label(part.label, f"{_NAME}.{name}.{i}", tensors)
+        label = None if part.label is None else described_label(part.label, f"{_NAME}.{name}.{i}", tensors)
         parts.append({"name": part.name, "grid": list(part.grid), "columns": list(part.columns), "label": label})
     return {"parts": parts, "single": side.single, "samples": str(side.samples)}
 
@@ -131,7 +131,7 @@ def _side(document: Document, name: str, arrays: Arrays) -> Side:
         holes = arrays.found.get(f"{prefix}.holes")
         if holes is not None and holes.shape != grid:
             raise ValueError("its parts have grids that do not fit")
-        label = None if said["label"] is None else _label(said["label"], prefix, arrays)
+        label = None if said["label"] is None else rebuilt_label(said["label"], prefix, arrays)
         mask = None if holes is None else holes.astype(bool)
         parts.append(Part(str(said["name"]), grid, tuple(map(str, said["columns"])), label, mask))
     names = [part.name for part in parts]
@@ -142,7 +142,8 @@ def _side(document: Document, name: str, arrays: Arrays) -> Side:
     return Side(tuple(parts), bool(document["single"]), str(document["samples"]))
 
 
-def _described_label(label: Label, prefix: str, tensors: Tensors) -> Document:
+def described_label(label: Label, prefix: str, tensors: Tensors) -> Document:
+    """The document of a label, whose coordinates are added to the arrays under this prefix."""
     coords: Document = {}
     for j, (name, (dims, values)) in enumerate(label.coords.items()):
         coords[name] = {"dims": list(dims), "kind": values.dtype.kind}
@@ -168,7 +169,8 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, str | int | float | bool)
 
 
-def _label(document: Document, prefix: str, arrays: Arrays) -> Label:
+def rebuilt_label(document: Document, prefix: str, arrays: Arrays) -> Label:
+    """The label that a document describes."""
     coords: dict[str, Any] = {}
     for j, (name, said) in enumerate(document["coords"].items()):
         dims = tuple(map(str, said["dims"]))

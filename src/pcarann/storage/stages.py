@@ -39,7 +39,9 @@ from pcarann.storage.layouts import described_layout, rebuilt_layout, seen_chann
 from pcarann.storage.packing import described_packing, rebuilt_packing
 from pcarann.storage.rebuild import rebuilt_calibration, with_options
 from pcarann.storage.streams import described_history, described_known, rebuilt_history, rebuilt_known
+from pcarann.storage.typed import record
 from pcarann.symmetry.generators import Symmetry
+from pcarann.uncertainty.fit_report import FitReport
 
 __all__ = ["TermsError", "described_stages", "rebuilt_parameters", "rebuilt_stages"]
 
@@ -96,6 +98,7 @@ def described_stages(fitted: FittedStages, parameters: Mapping[str, Any]) -> tup
         "ridges": [[stage.ridge for stage in chain.stages] for chain in fitted.chains],
         "units": asdict(fitted.units),
         "report": _report(fitted.report),
+        "fit_report": None if fitted.fit_report is None else asdict(fitted.fit_report),
         "seconds": dict(fitted.seconds),
         "sums": len(fitted.sums),
         "calibration": described_calibration(fitted.calibration, "calibration", tensors),
@@ -146,6 +149,7 @@ def rebuilt_stages(document: Document, arrays: Arrays, model: Any = None, terms:
         rebuilt_packing(document.get("packing"), arrays, (layout.input_grid, layout.output_grid)),
         rebuilt_history(document.get("history"), "history", tensors),
         rebuilt_known(tensors),
+        None if (told := document.get("fit_report")) is None else record(FitReport, told, "its fit report"),
     )
 
 
