@@ -299,8 +299,8 @@ def _report(report: StagesReport) -> dict[str, Any]:
 
 def _reported(described: dict[str, Any], settled: Settled) -> StagesReport:
     """Of a number that JSON has no word for, files hold its text."""
-    kinds = {"steps": list[tuple[float, Said, float]], "trials": list[tuple[str, Said]], "held_out": int}
-    kinds |= {"start": str, "begun": Said}
+    kinds: dict[str, Any] = {"steps": list[tuple[float, Said, float]], "trials": list[tuple[str, Said]]}
+    kinds |= {"start": str, "begun": Said, "held_out": int}
     found = {name: checked(described[name], kind, f"{name} of its report") for name, kind in kinds.items()}
     steps = tuple(Step(ridge, float(error), seconds) for ridge, error, seconds in found["steps"])
     settled = replace(settled, trials=tuple(Trial(name, float(error)) for name, error in found["trials"]))
