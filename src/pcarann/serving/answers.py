@@ -26,6 +26,7 @@ from pcarann.marching.flow import Flow
 from pcarann.serving.heard import Sighting, entered, hearing, joined, sighted
 from pcarann.serving.limits import Refused
 from pcarann.uncertainty.conformal import ALPHA, Method
+from pcarann.validation import nonfinite
 
 __all__ = ["Answer", "Catalogue", "Question", "answered", "joined_answers"]
 
@@ -233,8 +234,9 @@ def _entered(catalogue: Catalogue, arrays: Mapping[str, Values], X: Any, how: Ma
     tensors = {**{one.name: one for one in catalogue.signature.inputs}, **catalogue.further}
     for name, one in arrays.items():
         if tensors[name].part not in holed and not (finite := np.isfinite(one)).all():
-            count, first = int(finite.size - finite.sum()), int(np.argwhere(~finite)[0, 0])
-            raise Refused(400, f"{name} contains NaN or infinity: {count} value(s), the first in sample {first}.")
+            rows = np.flatnonzero(~finite.reshape(len(one), -1).all(axis=1))
+            said = nonfinite(name, int(finite.size - finite.sum()), rows, len(one))
+            raise Refused(400, said.partition(" To drop")[0])
     try:
         return entered(catalogue.model, X, how)
     except ValueError as error:
