@@ -3,7 +3,7 @@
 Pages are those of docs/, one for each public name and each module, from their docstrings, one for each script, and
 whatever these lead to. A warning of Sphinx is an error.
 
-`python website/build.py --check FOLDER` gathers and reads all pages and resolves all links, but writes no HTML: it gives
+`python website/build.py --check FOLDER` reads all pages and resolves all links, but writes no HTML: it gives
 the same warnings in less than half of the time. `make test` runs it.
 """
 
