@@ -5,7 +5,7 @@
 It is that of a Gaussian process with this kernel and noise of variance ν: small near the samples Z, and k(x, x) + ν far
 from all of them. With a linear term beside the kernel, k is the sum of both. Z are the at most 256 training samples
 that a pivoted Cholesky factorisation of the kernel chooses one by one, each where v is largest; it ends where the rest
-is far below ν. ν is the ridge of the readout, but at least 1e-6 of k(x, x), so that v keeps its digits for long
+is far below ν. ν is the ridge of the readout, but at least 1e-8 of k(x, x), so that v keeps its digits for long
 lengths.
 
 Only the shape of v is used: it is divided by its mean at left-out samples, each given Z without that sample, and their
@@ -28,7 +28,7 @@ __all__ = ["MOST_PIVOTS", "KernelPosterior"]
 
 MOST_PIVOTS = 256
 _CANDIDATES = 2000  # training rows among which pivots are chosen
-_LEAST_NUGGET = 1e-6  # of k(x, x)
+_LEAST_NUGGET = 1e-8  # of k(x, x)
 _ENDS = 0.01  # of ν: what pivots leave of k(x, x) where no further one is chosen
 _ENOUGH = 10  # left-out samples that are no pivots, which then give the unit alone
 
