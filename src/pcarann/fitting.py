@@ -165,13 +165,9 @@ def train(settings: Settings, samples: Samples, tick: Tick) -> Fitted:
         wanted = settings.refine.ridge if refinement is None or refinement.ridge is None else refinement.ridge
     pairs = Pairs(rows.x, rows.y, rows.samples, samples.elsewhere and samples.elsewhere(rows.x, rows.y))
     ridge = resolve_ridge(feature_map, pairs, wanted, _distinct(rows))
+    judged = rows.judged(_JUDGED_ROWS)
     members, residuals = fit_members(
-        feature_map,
-        pairs,
-        n_members=settings.n_members,
-        ridge=ridge,
-        judged=rows.judged(_JUDGED_ROWS),
-        tick=tick,
+        feature_map, pairs, n_members=settings.n_members, ridge=ridge, judged=judged, tick=tick
     )
     clock.lap("members")
     report = _report(members[0].report, residuals, samples, encoded)

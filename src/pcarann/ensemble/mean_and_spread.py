@@ -94,7 +94,9 @@ class Ensemble:
         wanted_outputs, grid = Target.of(target, output_pca.grid), output_pca.grid
         output_pca, residual_spread = resampled(output_pca, wanted_outputs), self.residual_spread
         if residual_spread is not None and output_pca is not self.output_pca:
-            residual_spread = residual_spread.moved(lambda fields: self.place.put(wanted_outputs(to_host(fields), grid)))
+            residual_spread = residual_spread.moved(
+                lambda fields: self.place.put(wanted_outputs(to_host(fields), grid))
+            )
         if inputs is not None:
             wanted = Target.of(inputs, input_pca.grid, "inputs")
             if wanted.points is not None:

@@ -104,4 +104,3 @@ class ResidualSpread:
         xp = place_of(self.rest).xp
         held, all_of_it = (float(xp.sum(one)) for one in (self.directions**2, self.variance))
         return self.directions * (all_of_it / held) ** 0.5 if held > 0 else self.directions
-
