@@ -39,7 +39,7 @@ from pcarann.latent.channels import channel_count, channel_sizes, fit_channels
 from pcarann.latent.crossfit import LeftOut, folds_of, left_out
 from pcarann.latent.pca import PCA, Centred
 from pcarann.latent.repeats import groups_of
-from pcarann.latent.rows import Order, TrainingRows
+from pcarann.latent.rows import LeaveOut, Order, TrainingRows
 from pcarann.latent.smoothing import Smoothing
 from pcarann.latent.source import Measured, PcaOptions, Source
 from pcarann.latent.units import Units
@@ -344,7 +344,7 @@ def _look(view: View, encoded: _Encoded, samples: Samples) -> Callable[[slice], 
 def _residual_spread(
     ensemble: Ensemble,
     residuals: dict[int, Array],
-    judged: list[list[int]],
+    judged: Sequence[LeaveOut],
     samples: Samples,
     encoded: _Encoded,
     ridge: float,
@@ -368,7 +368,7 @@ def _residual_spread(
     missed = latents @ pca.modes + (truth - pca.decode(y)) * samples.place.put(np.asarray(seen))[:, None]
     posterior = None
     if isinstance(features, KernelFeatures):
-        groups = [group for group in judged if group[0] in residuals]
+        groups = [one.rows for one in judged if one.rows[0] in residuals]
         posterior = KernelPosterior.of(rows.x, features.length, features.weighting, ridge, groups)
     return ResidualSpread.of(missed, posterior, ensemble.group, ensemble.averaged)
 
