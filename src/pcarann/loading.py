@@ -24,7 +24,7 @@ from pcarann.storage.limits import LIMIT, Allowance
 from pcarann.storage.rebuild import rebuilt, rebuilt_calibration
 from pcarann.storage.stages import TermsError, rebuilt_parameters, rebuilt_stages
 from pcarann.storage.typed import checked
-from pcarann.validation import check_memory
+from pcarann.validation import check_memory, unstopped
 
 __all__ = ["load"]
 
@@ -55,9 +55,9 @@ def load(
         described = document.get("marching")
         return model if described is None else _marching(described, model, arrays)
     except TermsError as error:  # no fault of the file
-        raise ValueError(f"{os.fspath(path)}: {error}.") from None
+        raise ValueError(f"{os.fspath(path)}: {unstopped(error)}.") from None
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RuntimeError) as error:
-        raise ModelFileError(f"{os.fspath(path)} does not describe a model: {error}.") from error
+        raise ModelFileError(f"{os.fspath(path)} does not describe a model: {unstopped(error)}.") from error
 
 
 def _latent(document: Document, arrays: Arrays, device: str | None) -> PCARaNN:

@@ -56,6 +56,7 @@ from pcarann.validation import (
     check_number,
     check_pair_lengths,
     check_seed,
+    shown,
     warn_user,
 )
 
@@ -381,6 +382,6 @@ def _layouts(grid: Any, grids: tuple[tuple[int, ...], tuple[int, ...]], inputs: 
     if isinstance(grid, Mesh):
         return [Layout.on_mesh(*grids, MeshDomain.of(grid))]
     if grid is not None and not isinstance(grid, Grid):
-        raise ValueError(f"grid must be None, a Grid or a Mesh, got {grid!r}.")
+        raise ValueError(f"grid must be None, a Grid or a Mesh, got {shown(grid)}.")
     options = grid or Grid()
     return ends_of(Layout.of(*grids, options.axes), options.boundary, options.axes, inputs, outputs)

@@ -16,7 +16,7 @@ import numpy as np
 
 from pcarann.backend.arrays import Array
 from pcarann.containers.labels import Label, is_labelled, is_labelled_set, opened, sample_dim
-from pcarann.validation import check_numeric
+from pcarann.validation import check_numeric, unstopped
 
 __all__ = ["Opened", "Part", "Side", "refuse_other_samples", "said_of"]
 
@@ -267,7 +267,7 @@ def _as_array(value: Any, said: str) -> Values:
         if found.dtype.kind == "O":
             found = found.astype(np.float64)
     except (ValueError, TypeError) as refused:
-        raise ValueError(f"{said} must hold real numbers: {refused}.") from None
+        raise ValueError(f"{said} must hold real numbers: {unstopped(refused)}.") from None
     return found
 
 

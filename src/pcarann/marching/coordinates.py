@@ -109,14 +109,14 @@ class Coordinates:
         return facts | {"snapshot": snapshot}
 
     @classmethod
-    def rebuilt(cls, document: Document, arrays: Arrays, axes: int) -> Coordinates:
-        """The coordinates that a document describes, of snapshots with so many axes."""
-        snapshot = rebuilt_label(document["snapshot"], _NAME, arrays)
+    def rebuilt(cls, document: Document, arrays: Arrays, grid: tuple[int, ...]) -> Coordinates:
+        """The coordinates that a document describes, of snapshots on this grid."""
+        snapshot = rebuilt_label(document["snapshot"], _NAME, arrays, grid)
         interval = checked(document["interval"], float | None, "the interval of its snapshots")
         first = checked(document["first"], int, "first")
         sound = interval is None or (math.isfinite(interval) and interval)
-        if len(snapshot.dims) != axes or not sound or first < 0:
-            raise ValueError("the coordinates of its snapshots do not fit its grid")
+        if not sound or first < 0:
+            raise ValueError("the times of its snapshots are not evenly spaced")
         time, dated = (checked(document[name], kind, name) for name, kind in (("time", str), ("dated", bool)))
         return cls(time, snapshot, interval, dated, first)
 

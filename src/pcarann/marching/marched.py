@@ -100,7 +100,7 @@ class Marched:
     ) -> Marched:
         """The record that a document describes; what older ones did not keep stays unknown."""
         reach, report, coordinates = (described.get(name) for name in ("reach", "report", "coordinates"))
-        axes = len(model.fitted_.output_grid)
+        grid = tuple(model.fitted_.output_grid)
         return cls(
             model,
             checked(described["step"], int, "its step"),
@@ -113,5 +113,5 @@ class Marched:
             None if (told := described.get("fit_report")) is None else record(FitReport, told, "its fit report"),
             seconds_of(described.get("seconds", {})),
             rebuilt_history(described.get("history"), "marching.history", {} if arrays is None else arrays.found),
-            None if coordinates is None or arrays is None else Coordinates.rebuilt(coordinates, arrays, axes),
+            None if coordinates is None or arrays is None else Coordinates.rebuilt(coordinates, arrays, grid),
         )

@@ -63,6 +63,7 @@ def described(fitted: Fitted, parameters: Mapping[str, Any]) -> tuple[Document, 
         "adaptation": _adaptation(fitted, tensors),
         "history": described_history(fitted.history, "history", tensors),
         "packing": described_packing(fitted.packing, tensors),
+        "seconds": fitted.seconds,
         **{name: getattr(fitted, name) for name in FACTS},
     }
     parts = {name: getattr(fitted, name) for name in ("units", "view", "report", "refinement")}

@@ -25,7 +25,7 @@ Tensors = dict[str, np.ndarray[Any, Any]]
 FACTS: dict[str, Any] = {
     **dict.fromkeys(("samples", "pca_samples", "n_adapted", "state", "calibrated"), int),
     **dict.fromkeys(("channels", "own_units"), bool),
-    **{"ridge": float, "seconds": dict},
+    "ridge": float,
 }
 """The parts of a record that are plain values, and of which type"""
 

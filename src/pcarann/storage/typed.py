@@ -14,8 +14,9 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 __all__ = ["checked", "record", "seconds_of"]
 
-_LONGEST = 10_000  # characters of a text, and entries of a list or an object
-_LARGEST = 1 << 53  # whole numbers that are exact in floating point
+_LONGEST = 10_000  # characters of a text
+_MOST = 1 << 20  # entries of a list or an object
+_LARGEST = 1 << 64  # whole numbers, seeds among them
 
 Record = TypeVar("Record")
 
@@ -103,7 +104,7 @@ def _one_of(value: Any, kinds: tuple[Any, ...], what: str) -> Any:
 
 
 def _listed(value: Any, origin: Any, kinds: tuple[Any, ...], what: str) -> Any:
-    if not isinstance(value, list | tuple) or len(value) > _LONGEST:
+    if not isinstance(value, list | tuple) or len(value) > _MOST:
         raise ValueError(f"{what} must be a list, found {_shown(value)}")
     if origin is tuple and kinds and kinds[-1] is not Ellipsis:
         if len(value) != len(kinds):
@@ -114,7 +115,7 @@ def _listed(value: Any, origin: Any, kinds: tuple[Any, ...], what: str) -> Any:
 
 
 def _named(value: Any, kinds: tuple[Any, ...], what: str) -> Any:
-    if not isinstance(value, dict) or len(value) > _LONGEST:
+    if not isinstance(value, dict) or len(value) > _MOST:
         raise ValueError(f"{what} must be an object, found {_shown(value)}")
     return {checked(name, str, what): checked(one, kinds[-1], f"{what}[{name[:100]!r}]") for name, one in value.items()}
 
