@@ -45,7 +45,7 @@ from pcarann.latent.source import Measured, PcaOptions, Source
 from pcarann.latent.units import Units
 from pcarann.latent.weighting import Weighting
 from pcarann.readout.direct import ReadoutReport
-from pcarann.settings import Settings
+from pcarann.settings import USUAL_COMPONENTS, Settings
 from pcarann.symmetry.copies import Copies
 from pcarann.symmetry.group import Group
 from pcarann.uncertainty.fit_report import FitReport
@@ -248,7 +248,8 @@ def _encode(settings: Settings, samples: Samples, group: Group | None, tick: Tic
 
     (input_pca, x), (output_pca, y) = fit_side(0), fit_side(1)
     for complaint in complaints:
-        warn_user(complaint)
+        if settings.components != USUAL_COMPONENTS or not complaint.startswith("n_components="):
+            warn_user(complaint)  # of a number that nobody asked for there is nothing to say
     rows = TrainingRows(x, y, order)
     return _Encoded((input_pca, output_pca), rows, copies[0], channels, watched, own_units, measured)
 

@@ -31,7 +31,7 @@ from pcarann.scale.engine import passes_shown
 from pcarann.scale.kinds import is_lazy
 from pcarann.scale.predictions import lazy_novelty
 from pcarann.scale.samples import lazy_samples, scale_report
-from pcarann.settings import Settings, packed_options, settled_fields
+from pcarann.settings import USUAL_COMPONENTS, Settings, packed_options, settled_fields
 from pcarann.storage.document import described
 from pcarann.storage.formats import Document, Tensors
 from pcarann.surrogate import Surrogate
@@ -120,7 +120,7 @@ class PCARaNN(FittedAttributes, Surrogate):
 
     def __init__(
         self,
-        n_components: Any = (100, 100),
+        n_components: Any = USUAL_COMPONENTS,
         widths: tuple[int, int] = (500, 200),
         n_members: int = 20,
         scales: Any = "refined",
