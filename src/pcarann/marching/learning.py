@@ -16,6 +16,7 @@ from pcarann.backend.arrays import place_of
 from pcarann.marching.choice import AS_GIVEN, Choice, choose
 from pcarann.marching.judge import Judge
 from pcarann.marching.report import RolloutReport
+from pcarann.marching.rollout_spread import RolloutSpread, needs_spread
 from pcarann.marching.step import takes_judge
 from pcarann.marching.trajectories import FEWEST_TO_JUDGE, Trajectories
 from pcarann.operator import PCARaNN
@@ -23,15 +24,19 @@ from pcarann.operator import PCARaNN
 __all__ = ["learned"]
 
 
-def learned(model: Any, whole: Trajectories, *, chosen: bool) -> tuple[Any, RolloutReport]:
-    """Fit an unfitted step model, its options `chosen` on roll-outs where asked for; return it with the report."""
+def learned(model: Any, whole: Trajectories, *, chosen: bool) -> tuple[Any, RolloutReport, RolloutSpread | None]:
+    """Fit an unfitted step model, its options `chosen` on roll-outs where asked for; return it with report and spread.
+
+    The spread is that of roll-outs, where the members of the step show too little of their error."""
     if not chosen:
-        return _fitted(model, whole), RolloutReport(0, "choose=False holds no trajectories out")
+        model = _fitted(model, whole)
+        return model, RolloutReport(0, "choose=False holds no trajectories out"), _spread_of_step(model)
     seed = getattr(model, "random_state", 0)
     learning, held = whole.split(int(seed) if isinstance(seed, Integral) else 0)
     if held is None:
         few = f"{len(whole)} trajectories are too few to hold one out, {FEWEST_TO_JUDGE} are needed"
-        return _fitted(model, whole), RolloutReport(0, few)
+        model = _fitted(model, whole)
+        return model, RolloutReport(0, few), _spread_of_step(model)
     judge = Judge(held)
     if takes_judge(model):
         model = _fitted(model, learning, judge=judge)
@@ -40,12 +45,25 @@ def learned(model: Any, whole: Trajectories, *, chosen: bool) -> tuple[Any, Roll
             model.fitted_ = model.fitted_.remembering(*flat)
         found = judge.mean(model.fitted_)
         tried = (("as fitted", judge.error(found)),)
-        return model, RolloutReport.of(judge, found, learning.mean(), tried, "as fitted", None)
+        report = RolloutReport.of(judge, found, learning.mean(), tried, "as fitted", None)
+        return model, report, _spread(judge, found, model)
     choice = choose(model, learning, judge) if isinstance(model, PCARaNN) else _as_given(model, learning, judge)
     model = _fitted(model.set_params(**choice.parameters), whole)
     seen = judge.error(judge.mean(model.fitted_))
     report = RolloutReport.of(judge, choice.found, learning.mean(), choice.tried, choice.chosen, seen)
-    return model, report
+    return model, report, _spread(judge, choice.found, model)
+
+
+def _spread(judge: Judge, found: Any, model: Any) -> RolloutSpread | None:
+    """That of judged roll-outs."""
+    state = model.fitted_
+    return RolloutSpread.of(judge.missed(found, state)) if needs_spread(state) else None
+
+
+def _spread_of_step(model: Any) -> RolloutSpread | None:
+    """That of single steps, one after another, where nothing was judged."""
+    missed = getattr(model.fitted_, "residual_spread", None)
+    return None if missed is None else RolloutSpread.of_step(missed)
 
 
 def _fitted(model: Any, trajectories: Trajectories, **others: Any) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 from pcarann.marching.flow import Flow
 from pcarann.marching.intervals import WindowCalibration
 from pcarann.marching.report import RolloutReport
+from pcarann.marching.rollout_spread import RolloutSpread
 from pcarann.marching.watch import Reach
 from pcarann.operator import PCARaNN
 from pcarann.storage.document import described_calibration
@@ -41,11 +42,13 @@ class Marched:
     report: RolloutReport | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     history: History | None = None
+    spread: RolloutSpread | None = None
+    """Of roll-outs that were held out; None for three members or more of random layers, and in older files"""
 
     def flow(self) -> Flow:
         """The roll-out over the window of the fit."""
         facts = (self.step, self.window, self.calibration, self.calibrated, self.n_controls)
-        return Flow(self.model.fitted_, *facts, reach=self.reach, history=self.history)
+        return Flow(self.model.fitted_, *facts, reach=self.reach, history=self.history, spread=self.spread)
 
     def on(self, target: Any) -> Marched:
         """The record of the same flow with snapshots on another grid, uncalibrated, or a refusal."""
@@ -54,7 +57,8 @@ class Marched:
         model = self.model.on(target, **({"inputs": target} if isinstance(self.model, PCARaNN) else {}))
         values = [math.prod(one.fitted_.output_grid) for one in (model, self.model)]
         reach = self.reach and replace(self.reach, norm=self.reach.norm * math.sqrt(values[0] / values[1]))
-        return replace(self, model=model, reach=reach, calibration=None, history=None)
+        spread = self.spread and self.spread.on(model.fitted_)
+        return replace(self, model=model, reach=reach, calibration=None, history=None, spread=spread)
 
     @property
     def unwatched(self) -> History:
@@ -81,6 +85,7 @@ class Marched:
             "history": described_history(self.history, "marching.history", tensors),
             "reach": None if self.reach is None else asdict(self.reach),
             "report": None if self.report is None else asdict(self.report),
+            "spread": None if self.spread is None else self.spread.described(tensors),
         }
 
     @classmethod
@@ -88,7 +93,7 @@ class Marched:
         cls, described: Document, model: Any, calibration: Calibration | None, tensors: Tensors | None = None
     ) -> Marched:
         """The record that a document describes; what older ones did not keep stays unknown."""
-        reach, report = described.get("reach"), described.get("report")
+        reach, report, spread = (described.get(name) for name in ("reach", "report", "spread"))
         return cls(
             model,
             int(described["step"]),
@@ -100,4 +105,5 @@ class Marched:
             None if report is None else RolloutReport.rebuilt(report),
             {str(name): float(seconds) for name, seconds in described.get("seconds", {}).items()},
             rebuilt_history(described.get("history"), "marching.history", tensors or {}),
+            None if spread is None else RolloutSpread.rebuilt(spread, model.fitted_, tensors or {}),
         )

@@ -38,6 +38,7 @@ _LEAST_GAIN = 0.01
 _TRIED = (320, 96, 48, 2)  # samples, samples held out, features and stages of a trial
 _TRIED_VALUES = 1 << 17, 1 << 21  # of all fields of a trial: half the samples are enough beyond, fewer still here
 _AVERAGED = 4  # copies while ridges are chosen, which more would hardly change
+_MISSED = 100  # samples whose residual fields are kept, until their second moment is known
 _STREAM = (-26,)
 
 
@@ -70,6 +71,8 @@ class Grown:
     steps: tuple[Step, ...]
     sums: tuple[Sums, ...]
     """Of the last stage of every member, where they were to be kept"""
+    residuals: Array
+    """u − û of samples held out, (samples, values); with a judge, of samples that were fitted"""
 
     @property
     def none(self) -> Chain:
@@ -114,14 +117,19 @@ def fit_stages(
     if judge is not None:
         ends = [fitted(i, Judged(judge, _JUDGED_RIDGES, _LEAST_GAIN), most) for i in members]
         steps = ends[0][1]
+        some = Triple(*(taken(part, spread(int(part.shape[0]), _MISSED)) for part in samples))
+        residuals = some.outputs - ends[0][0](some.inputs, some.fields)
     else:
         wanted.tick("ridges", 0, None)
         fewer = replace(here, averaged=here.averaged[:_AVERAGED])
-        steps = grown(fewer, see, plan, parts[0], HeldOut(parts[1], _RIDGES, _LEAST_GAIN), most=most)[1]
+        chooser = HeldOut(parts[1], _RIDGES, _LEAST_GAIN)
+        steps = grown(fewer, see, plan, parts[0], chooser, most=most)[1]
+        some = Triple(*(taken(part, spread(held, _MISSED)) for part in chooser.samples))
+        residuals = some.outputs - some.fields
         ridges = [step.ridge for step in steps]
         ends = [fitted(i, Known(iter(ridges)), len(ridges)) for i in (members if ridges else members[:1])]
     sums = tuple(last for _, _, last in ends if last is not None)
-    return Grown(tuple(chain for chain, _, _ in ends), settled, tuple(steps), sums)
+    return Grown(tuple(chain for chain, _, _ in ends), settled, tuple(steps), sums, residuals)
 
 
 def judge_of_chains(judge: Callable[..., Any], start: Start, units: Units, layout: Layout) -> Judge:
