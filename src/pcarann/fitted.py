@@ -20,6 +20,7 @@ from pcarann.ensemble.adaptation import Adaptation, Rows, batch_refit
 from pcarann.ensemble.forgetting import taken_in
 from pcarann.ensemble.maps import KernelMap, RandomMap
 from pcarann.ensemble.mean_and_spread import Ensemble, padded
+from pcarann.ensemble.residual_spread import ResidualSpread
 from pcarann.features.refine import Refinement
 from pcarann.latent.resampled import Resampled
 from pcarann.latent.smoothing import Smoothing
@@ -138,6 +139,11 @@ class Fitted:
     def members(self) -> int:
         """Members of the ensemble"""
         return len(self.ensemble.members)
+
+    @property
+    def residual_spread(self) -> ResidualSpread | None:
+        """What left-out samples show of the error, where the spread counts it"""
+        return self.ensemble.residual_spread
 
     def member_step(self, member: int, fields: Array) -> Array:
         """What one member alone predicts for (samples, values) inputs, both as they are handed in and out."""

@@ -331,8 +331,10 @@ class PCARaNN(FittedAttributes, Surrogate):
         novel = None if look.p is None else (look.p <= LEVEL).astype(float)
         return int(look.inputs.shape[0]), fitted.blocks(look), novel
 
-    def _member_blocks(self, X: Array, fitted: Fitted, members: bool) -> Iterable[tuple[slice, list[Array]]]:
-        return fitted.ensemble.member_blocks(self._look(X, fitted).orbit, members)
+    def _member_blocks(
+        self, X: Array, fitted: Fitted, members: bool, directions: bool
+    ) -> Iterable[tuple[slice, list[Array]]]:
+        return fitted.ensemble.member_blocks(self._look(X, fitted).orbit, members, directions)
 
     def _linearized(self, X: Array, fitted: Fitted) -> Linearized:
         return linearized_at(fitted, self._look(X, fitted))

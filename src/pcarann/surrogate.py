@@ -79,15 +79,20 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
         beyond = None if found.beyond is None else handed(found.beyond)
         return Spread(handed(found.mean), handed(found.members), beyond)
 
-    def predict_blocks(self, X: Any, members: bool = False, **how: Any) -> Iterator[tuple[slice, tuple[Any, ...]]]:
+    def predict_blocks(
+        self, X: Any, members: bool = False, directions: bool = False, **how: Any
+    ) -> Iterator[tuple[slice, tuple[Any, ...]]]:
         """Predict by blocks of samples: which, and their mean fields, followed by those of each member if asked.
+
+        With `directions`, mean fields moved by each direction of left-out residuals follow, where the spread counts
+        these (`pcarann.ensemble.residual_spread`).
 
         So many samples can be predicted whose fields do not fit in memory together, all by what the model is at the
         call. Options of a roll-out, its `steps` and `controls`, are those of its `predict`.
         """
         fitted = self.asked(**how)
         plain, handed = self._opened(X, fitted, whole=False)
-        blocks = self._member_blocks(plain, fitted, members)
+        blocks = self._member_blocks(plain, fitted, members, directions)
         return ((rows, tuple(handed(handed_out(plain, fitted, one)) for one in fields)) for rows, fields in blocks)
 
     def quantity(self, of: Any, derivative: Callable[[Any], Any] | None = None) -> Quantity:
@@ -280,9 +285,11 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit(X, y) first.")
         return self.fitted_
 
-    def _member_blocks(self, X: Array, fitted: Any, members: bool) -> Iterable[tuple[slice, list[Array]]]:
+    def _member_blocks(
+        self, X: Array, fitted: Any, members: bool, directions: bool
+    ) -> Iterable[tuple[slice, list[Array]]]:
         """Mean fields by blocks of samples, followed by those of each member if asked, in the units inside."""
-        return cast(Iterable[tuple[slice, list[Array]]], fitted.member_blocks(X, members))
+        return cast(Iterable[tuple[slice, list[Array]]], fitted.member_blocks(X, members, directions))
 
     @staticmethod
     def _opened(X: Any, fitted: State, whole: bool = True) -> tuple[Array, Callable[[Array], Any]]:

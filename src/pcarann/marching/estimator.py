@@ -43,6 +43,7 @@ from pcarann.marching.novelty import RolloutNovelty, novelty_along
 from pcarann.marching.report import RolloutReport
 from pcarann.marching.step import check_step
 from pcarann.marching.trajectories import Trajectories
+from pcarann.marching.watch import HELD
 from pcarann.marching.windows import judged_window, later_times, reaches, refuse_longer
 from pcarann.mesh.mesh import Mesh
 from pcarann.metrics import variance_weighted_r2
@@ -122,8 +123,10 @@ class Marching(Surrogate):
             whole = kind.of(X, y, controls, step=self.step, first=self.first, device=device)
             if whole.controls is not None and isinstance(model, PCARaNN):
                 reading_channels(model)
-            model, report, told = learned(model, whole, chosen=bool(self.choose))
-            known: dict[str, Any] = {"n_controls": whole.n_controls, "reach": whole.reach(model.fitted_)}
+            model, report, told, spread = learned(model, whole, chosen=bool(self.choose))
+            reach = whole.reach(model.fitted_)
+            spread = None if spread is None else replace(spread, most=HELD * reach.largest)
+            known: dict[str, Any] = {"n_controls": whole.n_controls, "reach": reach, "spread": spread}
             known |= {"coordinates": coordinates, "report": report, "fit_report": told}
             known |= {"seconds": {"total": time.perf_counter() - begun}}
             self._marched = Marched(model, whole.step, whole.window, **known)

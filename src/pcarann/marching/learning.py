@@ -22,6 +22,7 @@ from pcarann.backend.arrays import place_of
 from pcarann.marching.choice import AS_GIVEN, Choice, choose
 from pcarann.marching.judge import Judge
 from pcarann.marching.report import RolloutReport
+from pcarann.marching.rollout_spread import RolloutSpread, needs_spread
 from pcarann.marching.step import takes_judge
 from pcarann.marching.trajectories import FEWEST_TO_JUDGE, Trajectories
 from pcarann.operator import PCARaNN
@@ -33,22 +34,31 @@ _FEW_PAIRS, _FEW_VALUES, _FEW_JUDGED = 1000, 1 << 18, 1 << 14  # pairs, and valu
 _FOLDS, _JUDGED_FOLDS = 10, 5  # few trajectories more may halve an error; a model with a judge learns from fewer anyway
 
 
-def learned(model: Any, whole: Trajectories, *, chosen: bool) -> tuple[Any, RolloutReport, FitReport | None]:
-    """Fit an unfitted step model, its options `chosen` on roll-outs where asked for; return it with its reports."""
-    model, report, told = _learned(model, whole, chosen)
+Learned = tuple[Any, RolloutReport, FitReport | None, RolloutSpread | None]
+"""The fitted model, reports of its roll-outs and of their error, and their spread"""
+
+
+def learned(model: Any, whole: Trajectories, *, chosen: bool) -> Learned:
+    """Fit an unfitted step model, its options `chosen` on roll-outs where asked for; return it with its reports.
+
+    The spread is that of roll-outs, where the members of the step show too little of their error.
+    """
+    model, report, told, missed = _learned(model, whole, chosen)
     if _is_cheap(model, whole) and len(set(whole.groups)) > 1:
         told = _cross_validated(model, whole, chosen)
-    return model, report, told
+    return model, report, told, missed
 
 
-def _learned(model: Any, whole: Trajectories, chosen: bool) -> tuple[Any, RolloutReport, FitReport | None]:
+def _learned(model: Any, whole: Trajectories, chosen: bool) -> Learned:
     """The model with the report of its roll-outs, and their error on the trajectories held out, if any were."""
     if not chosen:
-        return _fitted(model, whole), RolloutReport(0, "choose=False holds no trajectories out"), None
+        model = _fitted(model, whole)
+        return model, RolloutReport(0, "choose=False holds no trajectories out"), None, _spread_of_step(model)
     learning, held = whole.split(_seed(model))
     if held is None:
         few = f"{len(whole)} trajectories are too few to hold one out, {FEWEST_TO_JUDGE} are needed"
-        return _fitted(model, whole), RolloutReport(0, few), None
+        model = _fitted(model, whole)
+        return model, RolloutReport(0, few), None, _spread_of_step(model)
     judge = Judge(held)
     if takes_judge(model):
         model = _fitted(model, learning, judge=judge)
@@ -58,12 +68,26 @@ def _learned(model: Any, whole: Trajectories, chosen: bool) -> tuple[Any, Rollou
         found = judge.mean(model.fitted_)
         tried = (("as fitted", judge.error(found)),)
         report = RolloutReport.of(judge, found, learning.mean(), tried, "as fitted", None)
-        return model, report, FitReport.of_errors(*judge.squares(found, learning.mean()), groups=held.groups)
+        told = FitReport.of_errors(*judge.squares(found, learning.mean()), groups=held.groups)
+        return model, report, told, _spread(judge, found, model)
     choice = choose(model, learning, judge) if isinstance(model, PCARaNN) else _as_given(model, learning, judge)
     model = _fitted(model.set_params(**choice.parameters), whole)
     seen = judge.error(judge.mean(model.fitted_))
     report = RolloutReport.of(judge, choice.found, learning.mean(), choice.tried, choice.chosen, seen)
-    return model, report, FitReport.of_errors(*judge.squares(choice.found, learning.mean()), groups=held.groups)
+    told = FitReport.of_errors(*judge.squares(choice.found, learning.mean()), groups=held.groups)
+    return model, report, told, _spread(judge, choice.found, model)
+
+
+def _spread(judge: Judge, found: Any, model: Any) -> RolloutSpread | None:
+    """That of judged roll-outs."""
+    state = model.fitted_
+    return RolloutSpread.of(judge.missed(found, state)) if needs_spread(state) else None
+
+
+def _spread_of_step(model: Any) -> RolloutSpread | None:
+    """That of single steps, one after another, where nothing was judged."""
+    missed = getattr(model.fitted_, "residual_spread", None)
+    return None if missed is None else RolloutSpread.of_step(missed)
 
 
 def _seed(model: Any) -> int:

@@ -61,7 +61,7 @@ def rebuilt(document: Document, arrays: Arrays) -> tuple[Fitted, dict[str, Any]]
     features = rebuilt_features(document, feature_map, x[: min(samples * len(copied), rows), :], arrays)
     members = rebuilt_members(document["reports"], features, output_pca.n_components, arrays)
     weighting, latents = feature_map.weighting, input_pca.n_components
-    known = rebuilt_spread(document["residual_spread"], int(output_pca.mean.shape[0]), arrays, weighting, latents)
+    known = rebuilt_spread(document.get("residual_spread"), int(output_pca.mean.shape[0]), arrays, weighting, latents)
     points = {math.prod(output_pca.grid), math.prod(getattr(output_pca, "trained_grid", output_pca.grid))}
     fitted = Fitted(
         ensemble=replace(Ensemble(input_pca, output_pca, members, group, averaged).tried(x), residual_spread=known),
