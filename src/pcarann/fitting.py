@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from pcarann.backend.arrays import Array, Place, place_of, taken
 from pcarann.backend.concurrency import single_threaded
 from pcarann.backend.progress import Clock, Tick
@@ -23,8 +25,10 @@ from pcarann.ensemble.maps import KernelMap, RandomMap
 from pcarann.ensemble.mean_and_spread import Ensemble
 from pcarann.ensemble.members import fit_members, resolve_ridge
 from pcarann.ensemble.pairs import Elsewhere, Pairs
+from pcarann.ensemble.residual_spread import FEW_MEMBERS, ResidualSpread, residual_rows
 from pcarann.features.column_units import column_weights, hint_at_strangers
-from pcarann.features.kernel import choose_length
+from pcarann.features.kernel import KernelFeatures, choose_length
+from pcarann.features.posterior import KernelPosterior
 from pcarann.features.random_layers import HiddenLayers, anchor_features
 from pcarann.features.refine import Refinement, refine_scales
 from pcarann.features.relevance import weighting_of
@@ -35,7 +39,7 @@ from pcarann.latent.channels import channel_count, channel_sizes, fit_channels
 from pcarann.latent.crossfit import LeftOut, folds_of, left_out
 from pcarann.latent.pca import PCA, Centred
 from pcarann.latent.repeats import groups_of
-from pcarann.latent.rows import Order, TrainingRows
+from pcarann.latent.rows import LeaveOut, Order, TrainingRows
 from pcarann.latent.smoothing import Smoothing
 from pcarann.latent.source import Measured, PcaOptions, Source
 from pcarann.latent.units import Units
@@ -161,13 +165,9 @@ def train(settings: Settings, samples: Samples, tick: Tick) -> Fitted:
         wanted = settings.refine.ridge if refinement is None or refinement.ridge is None else refinement.ridge
     pairs = Pairs(rows.x, rows.y, rows.samples, samples.elsewhere and samples.elsewhere(rows.x, rows.y))
     ridge = resolve_ridge(feature_map, pairs, wanted, _distinct(rows))
+    judged = rows.judged(_JUDGED_ROWS)
     members, residuals = fit_members(
-        feature_map,
-        pairs,
-        n_members=settings.n_members,
-        ridge=ridge,
-        judged=rows.judged(_JUDGED_ROWS),
-        tick=tick,
+        feature_map, pairs, n_members=settings.n_members, ridge=ridge, judged=judged, tick=tick
     )
     clock.lap("members")
     report = _report(members[0].report, residuals, samples, encoded)
@@ -179,8 +179,9 @@ def train(settings: Settings, samples: Samples, tick: Tick) -> Fitted:
     novelty_test, edge = survey(view, pca, rows, _look(view, encoded, samples), folds)
     clock.lap("novelty")
     averaged = group.subset(settings.symmetry.n_predict, settings.seed) if group and settings.symmetry else (0,)
+    ensemble = Ensemble(*encoded.pcas, members, group, averaged).tried(rows.x)
     return Fitted(
-        Ensemble(*encoded.pcas, members, group, averaged).tried(rows.x),
+        replace(ensemble, residual_spread=_residual_spread(ensemble, residuals, judged, samples, encoded, ridge)),
         rows.x,
         rows.y,
         rows.samples,
@@ -339,6 +340,38 @@ def _look(view: View, encoded: _Encoded, samples: Samples) -> Callable[[slice], 
         return view.of_energies(pca, rows.order.inner, measured.energies[part, :], columns, x)
 
     return look
+
+
+def _residual_spread(
+    ensemble: Ensemble,
+    residuals: dict[int, Array],
+    judged: Sequence[LeaveOut],
+    samples: Samples,
+    encoded: _Encoded,
+    ridge: float,
+) -> ResidualSpread | None:
+    """What left-out samples show of the error, where the members show too little of it.
+
+    Where no sample was left out, the deviations of the outputs from their mean stand for residuals: an upper bound.
+    """
+    features, rows, pca = ensemble.members[0].features, encoded.rows, encoded.pcas[1]
+    if len(ensemble.members) > FEW_MEMBERS and not isinstance(features, KernelFeatures):
+        return None
+    known = residual_rows(sorted(residuals) or list(range(rows.samples)), len(ensemble.averaged))
+    if isinstance(samples.outputs, Source):
+        known = known[: samples.outputs.most_rows]
+    which, y = [rows.order.samples[row] for row in known], taken(rows.y, known)
+    truth = samples.outputs.rows(which) if isinstance(samples.outputs, Source) else taken(samples.outputs, which)
+    latents = place_of(y).xp.stack([residuals[row] for row in known]) if residuals else y
+    # What modes leave of fields that they were fitted to is less than what they leave of others.
+    inner, modes = rows.order.inner, pca.n_components
+    seen = [(inner / max(1, inner - 1 - modes)) ** 0.5 if row < inner else 1.0 for row in known]
+    missed = latents @ pca.modes + (truth - pca.decode(y)) * samples.place.put(np.asarray(seen))[:, None]
+    posterior = None
+    if isinstance(features, KernelFeatures):
+        groups = [one.rows for one in judged if one.rows[0] in residuals]
+        posterior = KernelPosterior.of(rows.x, features.length, features.weighting, ridge, groups)
+    return ResidualSpread.of(missed, posterior, ensemble.group, ensemble.averaged)
 
 
 def _report(

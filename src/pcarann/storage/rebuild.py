@@ -29,6 +29,7 @@ from pcarann.storage.groups import Elements, rebuilt_group
 from pcarann.storage.limits import Allowance, shape_of
 from pcarann.storage.members import rebuilt_features, rebuilt_map, rebuilt_members
 from pcarann.storage.packing import rebuilt_packing
+from pcarann.storage.spreads import rebuilt_spread
 from pcarann.storage.streams import rebuilt_choice, rebuilt_followed, rebuilt_history, rebuilt_local
 from pcarann.storage.typed import checked, record, seconds_of
 from pcarann.symmetry.generators import Symmetry
@@ -59,9 +60,11 @@ def rebuilt(document: Document, arrays: Arrays) -> tuple[Fitted, dict[str, Any]]
     # Rows after those of the fit came with refit_readout: landmarks are not among them.
     features = rebuilt_features(document, feature_map, x[: min(samples * len(copied), rows), :], arrays)
     members = rebuilt_members(document["reports"], features, output_pca.n_components, arrays)
+    weighting, latents = feature_map.weighting, input_pca.n_components
+    known = rebuilt_spread(document["residual_spread"], int(output_pca.mean.shape[0]), arrays, weighting, latents)
     points = {math.prod(output_pca.grid), math.prod(getattr(output_pca, "trained_grid", output_pca.grid))}
     fitted = Fitted(
-        ensemble=Ensemble(input_pca, output_pca, members, group, averaged).tried(x),
+        ensemble=replace(Ensemble(input_pca, output_pca, members, group, averaged).tried(x), residual_spread=known),
         x=x,
         y=arrays("y", rows, output_pca.n_components),
         feature_map=feature_map,
