@@ -564,7 +564,7 @@ NAN[7, 3] = np.nan
             np.stack([U, U], 1),
             "model='input' needs inputs that hold a field of the outputs' shape",
         ),
-        ({}, NAN, U[:80], "X contains NaN or infinity: 1 value.s., the first in sample 7"),
+        ({}, NAN, U[:80], "X contains NaN or infinity: 1 value"),
         ({}, A[:80], NAN, "y contains NaN or infinity"),
         ({}, A, None, "requires y to be passed"),
         ({}, A, U[:, 0], "Expected 2D array, got 1D array instead: y"),
