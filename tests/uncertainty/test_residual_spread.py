@@ -7,6 +7,7 @@ from pcarann import Marching, PCARaNN, Staged, load
 from pcarann.ensemble.residual_spread import ResidualSpread
 from pcarann.features.posterior import KernelPosterior
 from pcarann.latent.weighting import Weighting
+from pcarann.storage.container import ModelFileError, write
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 GRID = np.linspace(0, 1, 32)
@@ -206,3 +207,16 @@ def test_a_roll_out_that_was_not_judged_adds_up_the_errors_of_its_steps():
     sizes = [np.sqrt((found.members[:, t] ** 2).mean()) for t in range(5)]
     assert np.allclose(np.asarray(sizes) / sizes[0], np.arange(1, 6), rtol=1e-6)
     assert 1 / 6 <= ratio(found.mean, found.members, fields[60:, 4:9]) <= 1.5
+
+
+@pytest.mark.parametrize(
+    ("name", "forged"),
+    [("rest", lambda a: a - 1e3), ("directions", lambda a: a[:, :-1]), ("points", lambda a: a[:, :-1])],
+)
+def test_a_file_with_a_spread_that_does_not_fit_is_refused(name, forged, tmp_path):
+    train, _ = sample("table")
+    document, tensors = PCARaNN(regressor="kernel", n_members=1).fit(*train).description()
+    tensors[f"residual_spread.{name}"] = np.ascontiguousarray(forged(tensors[f"residual_spread.{name}"]))
+    write(tmp_path / "m.pcarann", document, tensors)
+    with pytest.raises(ModelFileError, match="residual_spread"):
+        load(tmp_path / "m.pcarann")
