@@ -180,8 +180,11 @@ def train(settings: Settings, samples: Samples, tick: Tick) -> Fitted:
     clock.lap("novelty")
     averaged = group.subset(settings.symmetry.n_predict, settings.seed) if group and settings.symmetry else (0,)
     ensemble = Ensemble(*encoded.pcas, members, group, averaged).tried(rows.x)
+    with single_threaded(samples.place):
+        known = _residual_spread(ensemble, residuals, judged, samples, encoded, ridge)
+    clock.lap("spread")
     return Fitted(
-        replace(ensemble, residual_spread=_residual_spread(ensemble, residuals, judged, samples, encoded, ridge)),
+        replace(ensemble, residual_spread=known),
         rows.x,
         rows.y,
         rows.samples,

@@ -66,7 +66,8 @@ class PCARaNN(FittedAttributes, Surrogate):
     widths : pair of int
         Neurons of the two random layers, n₁ and n₂.
     n_members : int
-        Members of the ensemble, K. Intervals are sharpest with about 20; one is allowed.
+        Members of the ensemble, K. Intervals are sharpest with about 20; one is allowed, whose standard deviation is
+        that of left-out residuals.
     scales : "refined", Refine, "energy", pair of float, or ("gain", g₁, g₂)
         Scales r₁, r₂ of the layers: chosen on a validation loss (a `Refine` says how), by energy matching alone (the
         paper's rule, which depends on the unit of the outputs), given, or such that the arguments of tanh have root

@@ -61,7 +61,13 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
     def predict(self, X: Array, return_std: bool = False) -> Any:
         """Predict output fields, the mean over the members; with their standard deviation if asked.
 
-        Outside the training data the deviation counts what the prediction may be wrong by
+        The standard deviation estimates the error of the prediction, uncalibrated (`predict_interval` has a level):
+
+        - three members or more of random layers, or of stages: the deviation of the members;
+        - one or two members: the root mean square of left-out residuals at each value, and the deviation of two;
+        - a kernel: the posterior standard deviation of the kernel, scaled by left-out residuals.
+
+        Outside the training data it also counts an error bound of the extrapolation
         (`pcarann.uncertainty.extrapolation`). For lazy inputs predictions are lazy.
         """
         fitted = self._require_fitted()
@@ -72,7 +78,7 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
         return tuple(handed(part) for part in found) if return_std else handed(found)
 
     def predict_parts(self, X: Array) -> Spread:
-        """Predict with the members' deviation alone, and apart from it what leaving the training data adds."""
+        """Predict with the standard deviation inside the training data, and apart from it what leaving them adds."""
         fitted = self._require_fitted()
         plain, handed = self._opened(X, fitted)
         found = self._parts(plain, fitted)

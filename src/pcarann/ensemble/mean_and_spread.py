@@ -3,9 +3,10 @@
     û⁽ᵏ⁾ = G_U(V⁽ᵏ⁾ᵀ h⁽ᵏ⁾(F_A(a))),   μ = mean over k,   σ² = Σₖ (û⁽ᵏ⁾ − μ)² / (K − 1)
 
 The members differ in their random weights alone. One or two of them, and those of a kernel, do not show how wrong their
-mean is: there σ² counts what left-out samples show (`pcarann.ensemble.residual_spread`). Since G_U is affine, the mean of the fields is the field of the
-mean latents: it costs one decoding. The spread costs K decodings of latent deviations, summed in blocks of
-samples, so that K full-size fields never exist together.
+mean is: there σ² counts what left-out samples show (`pcarann.ensemble.residual_spread`).
+
+Since G_U is affine, the mean of the fields is the field of the mean latents: it costs one decoding. The spread costs K
+decodings of latent deviations, summed in blocks of samples, so that K full-size fields never exist together.
 
 Samples travel in tiles, so that a prediction does not depend on what is beside it; a tile costs its 64 rows. Cores
 share members or samples, and products stay on one thread each: a batch is the same bytes on any number of threads. Few

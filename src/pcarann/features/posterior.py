@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from pcarann.backend.arrays import Array, place_of, taken
+from pcarann.backend.concurrency import single_threaded
 from pcarann.backend.linalg import cholesky, solve_cholesky, solve_lower
 from pcarann.backend.random import spread
 from pcarann.features.kernel import matern52, squared_distances
@@ -67,16 +68,19 @@ class KernelPosterior:
     def lower(self) -> Array:
         """L, (pivots, pivots)"""
         place = place_of(self.points)
-        found = cholesky(self.kernel(self.points) + self.nugget * place.eye(int(self.points.shape[0])))
+        with single_threaded(place):
+            found = cholesky(self.kernel(self.points) + self.nugget * place.eye(int(self.points.shape[0])))
         if found is None:
             raise ValueError("the kernel of its pivots is not finite, or not positive")
         return found
 
     def __call__(self, latents: Array) -> Array:
         """Return v of (rows, latent) latents, (rows,)."""
-        return self._givenpivots(latents, solve_lower(self.lower, self.kernel(latents))) / self.unit
+        lower = self.lower
+        with single_threaded(place_of(latents)):  # the same bytes on any number of threads
+            return self._given_pivots(latents, solve_lower(lower, self.kernel(latents))) / self.unit
 
-    def _givenpivots(self, latents: Array, solved: Array) -> Array:
+    def _given_pivots(self, latents: Array, solved: Array) -> Array:
         xp = place_of(latents).xp
         return xp.clip(self.own(latents) - xp.sum(solved**2, axis=0), min=0.0) + self.nugget
 
@@ -118,7 +122,7 @@ class KernelPosterior:
         place, count = place_of(x), len(pivots)
         latents = taken(x, [group[0] for group in groups])
         columns = self.kernel(latents)
-        variances = self._givenpivots(latents, solve_lower(self.lower, columns))
+        variances = self._given_pivots(latents, solve_lower(self.lower, columns))
         inverse, weights = (solve_cholesky(self.lower, one) for one in (place.eye(count), columns))
         total = 0.0
         for i, group in enumerate(groups):
