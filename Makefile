@@ -31,7 +31,7 @@ demo: .venv/light
 	touch $@
 
 # A site in build/site that asks nothing of other machines; a warning is an error.
-docs: .venv/docs
+docs: .venv/ready
 	$(BIN)/python website/samples.py
 	$(BIN)/python website/build.py
 	@echo "Open build/site/index.html."
@@ -39,10 +39,6 @@ docs: .venv/docs
 # The pictures of docs/gallery, from all examples in full: minutes.
 gallery: .venv/ready
 	$(BIN)/python website/gallery.py
-
-.venv/docs: .venv/ready
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
-	touch $@
 
 clean:
 	rm -rf build .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pytest
 
 from conftest import periodic_pairs
 from pcarann import Fields, Marching, Mesh, PCARaNN, Staged
@@ -23,8 +24,11 @@ def _latent(**changes):
     return PCARaNN(**{"n_components": 4, "widths": (8, 6), "n_members": 2, "scales": (0.3, 0.3)} | changes)
 
 
-def _flow():
+def _flow(labelled=False):
     states = np.stack([A[:40] * 0.9**t for t in range(4)], axis=1)
+    if labelled:
+        coords = {"t": 0.5 * np.arange(4), "x": np.linspace(0, 1, 16)}
+        states = pytest.importorskip("xarray").DataArray(states, dims=("run", "t", "x"), coords=coords)
     flow = Marching(_latent(widths=(16, 8)), step=1).fit(states[:30, :1], states[:30, 1:])
     return flow.calibrate(states[30:, :1], states[30:, 1:])
 
@@ -45,6 +49,7 @@ MAKERS = {
     "stages": lambda: Staged(_latent(), **_QUICK).fit(A[:40], U[:40]),
     "mesh": lambda: Staged("mean", grid=_mesh(), **_QUICK).fit(A[:40], A[:40]),
     "marching": _flow,
+    "labelled flow": lambda: _flow(labelled=True),
 }
 
 

@@ -128,3 +128,76 @@ def test_mistakes_are_named(arguments, says):
     given = dict(zip(("X", "y"), circle(60), strict=True)) | arguments
     with pytest.raises(ValueError, match=says):
         pcarann.auto(given.pop("X"), given.pop("y"), **given)
+
+
+def hidden_band(samples, seed=0):
+    """Fields of 48 modes, of which four, neither the largest nor the smoothest, make the output."""
+    rng, k, points = np.random.default_rng(seed), np.arange(1, 25), np.arange(64) / 64
+    modes = np.concatenate([np.cos(2 * np.pi * k[:, None] * points), np.sin(2 * np.pi * k[:, None] * points)])
+    relevant = np.tile((k == 5) | (k == 6), 2)
+    c = rng.normal(size=(samples, 48))
+    return c * np.where(relevant, 1.0, 0.3) @ modes, np.tanh(c * relevant @ modes)
+
+
+def test_stages_on_a_latent_model_with_a_learned_metric_do_not_end_the_call():
+    found = pcarann.auto(*hidden_band(40), budget=10.0)
+    assert found.auto_report_.latent.choice.steps > 0
+    assert "on the latent model" in str(found.auto_report_)
+    assert not found.auto_report_.failed
+
+
+def failing(monkeypatch, kind, error, when=lambda model: True):
+    """Let fits of models of a kind raise an error."""
+    fit = kind.fit
+
+    def broken(self, *args, **options):
+        if when(self):
+            raise error
+        return fit(self, *args, **options)
+
+    monkeypatch.setattr(kind, "fit", broken)
+
+
+@pytest.mark.parametrize("error", [np.linalg.LinAlgError("SVD did not converge"), MemoryError()])
+def test_stages_that_fail_are_left_out_and_named(monkeypatch, error):
+    failing(monkeypatch, Staged, error)
+    found = pcarann.auto(*circle(30), budget=3.0)
+    assert isinstance(found, PCARaNN)
+    (_, why), *_ = found.auto_report_.failed
+    assert why.startswith(type(error).__name__)
+    assert why in str(found.auto_report_)
+
+
+def test_latent_candidates_that_fail_are_left_out_and_named(monkeypatch):
+    failing(monkeypatch, PCARaNN, RuntimeError("no kernel today"), lambda model: model.regressor != "random")
+    X = np.random.default_rng(0).uniform(-1, 1, (30, 2))
+    found = PCARaNN.auto(X, np.sin(3 * X[:, :1]) * np.linspace(0, 1, 5), budget=3.0)
+    assert found.regressor == "random"
+    assert any(why == "RuntimeError: no kernel today" for _, why in found.auto_report_.failed)
+
+
+def test_the_estimator_as_it_comes_is_fitted_where_every_candidate_fails(monkeypatch):
+    calls = []
+
+    def all_but_the_last(model):
+        calls.append(model)
+        return len(calls) <= most
+
+    X = np.random.default_rng(0).uniform(-1, 1, (12, 2))
+    y = X * [1.0, 2.0]
+    most = math.inf
+    with monkeypatch.context() as patch:
+        failing(patch, PCARaNN, RuntimeError("broken"), all_but_the_last)
+        with pytest.raises(RuntimeError, match="broken"):
+            pcarann.auto(X, y, budget=2.0)
+    most, calls[:] = len(calls) - 1, []
+    failing(monkeypatch, PCARaNN, RuntimeError("broken"), all_but_the_last)
+    found = pcarann.auto(X, y, budget=2.0)
+    assert found.get_params()["regressor"] == PCARaNN().regressor
+    assert found.predict(X).shape == y.shape
+
+
+def test_an_interrupt_ends_the_call(monkeypatch):
+    failing(monkeypatch, PCARaNN, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        pcarann.auto(*circle(12), budget=2.0)

@@ -1,12 +1,12 @@
 """Documents: their code runs and prints what they say, their names are in the package, their links lead somewhere."""
 
+import ast
 import inspect
 import re
 import sys
 import traceback
 from importlib import import_module
 
-import numpy as np
 import pytest
 
 import pcarann
@@ -18,6 +18,17 @@ DOCUMENTS = {
 }
 MAPS = ("architecture.md", "paper_to_code.md")
 """Those that lead into the package: all that stands in code quotes there is a name"""
+
+MODULES = {
+    "matplotlib": ["figures"],
+    "xarray": ["formats", "scale"],
+    "dask": ["scale"],
+    "torch": ["torch"],
+    "meshio": ["mesh"],
+    "onnx": ["onnx"],
+    "starlette": ["serve"],
+}
+"""Modules that `pip install .` does not bring, and the extras that do"""
 
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 QUOTED = re.compile(r"`([^`\n]+)`")
@@ -43,13 +54,13 @@ def as_printed(text):
     return {number: float(match[1]) for number, match in enumerate(found, start=1) if match}
 
 
-def run(name, text, given):
-    """Run the Python blocks of a document in order; return what was printed, by line."""
+def run(name, text):
+    """Run each Python block of a document by itself, as if it was pasted alone; return what was printed, by line."""
     printed = {}
-    names = {"print": lambda *values: printed.update({sys._getframe(1).f_lineno: values}), **given}
     for block in BLOCK.finditer(text):
         before = text.count("\n", 0, block.start(1))
-        exec(compile("\n" * before + block[1], name, "exec"), names)  # so that errors tell the document's line
+        code = compile("\n" * before + block[1], name, "exec")  # so that errors tell the document's line
+        exec(code, {"print": lambda *values: printed.update({sys._getframe(1).f_lineno: values})})
     return printed
 
 
@@ -64,27 +75,42 @@ def quick_auto(monkeypatch):
     monkeypatch.setattr(automatic, "auto", limited)
 
 
-def given(name):
-    """What a document takes for granted."""
-    if name == "README.md":
-        return {}
-    inputs = np.random.default_rng(0).normal(size=(60, 2, 3)) @ np.cos(np.outer(range(3), np.linspace(0, 3, 16)))
-    functions = {"function_of_inputs": lambda a: -a, "function_of_outputs": lambda u: -u}
-    return {"PCARaNN": PCARaNN, "inputs": inputs, "outputs": np.tanh(inputs[:, 1]), **functions}
+def not_installed(text):
+    """Modules of the extras that a document does not tell the reader to install; the README only lists the extras."""
+    if text == DOCUMENTS["README.md"]:
+        return set(MODULES)
+    return {module for module, extras in MODULES.items() if not any(f".[{extra}]" in text for extra in extras)}
 
 
-@pytest.mark.filterwarnings("ignore:n_components=.* is more than there are")  # of data that are small here
 @pytest.mark.parametrize("name", [name for name, text in DOCUMENTS.items() if BLOCK.search(text)])
-def test_the_code_of_a_document_runs_and_prints_the_numbers_that_it_says(name, quick_auto, tmp_path, monkeypatch):
+def test_every_block_of_a_document_runs_alone_and_prints_the_numbers_that_it_says(
+    name, quick_auto, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PCARANN_CACHE", str(tmp_path / "cache"))
-    printed, said = run(name, DOCUMENTS[name], given(name)), as_printed(DOCUMENTS[name])
+    text = DOCUMENTS[name]
+    if "matplotlib" in not_installed(text):
+        monkeypatch.setitem(sys.modules, "matplotlib", None)  # an import raises ImportError
+    printed, said = run(name, text), as_printed(text)
     assert {line: float(f"{float(printed[line][0]):.2g}") for line in said} == said
+
+
+@pytest.mark.parametrize("name", [name for name, text in DOCUMENTS.items() if BLOCK.search(text)])
+def test_a_document_names_the_extra_of_what_its_blocks_import(name):
+    nodes = [node for block in BLOCK.findall(DOCUMENTS[name]) for node in ast.walk(ast.parse(block))]
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom)]
+    assert {one.partition(".")[0] for one in names}.isdisjoint(not_installed(DOCUMENTS[name]))
+
+
+def test_no_block_sees_names_of_another():
+    with pytest.raises(NameError):
+        run("made_up.md", "```python\nx = 1\n```\n```python\nprint(x)\n```\n")
 
 
 def test_an_error_in_a_document_is_told_with_its_line():
     with pytest.raises(ZeroDivisionError) as caught:
-        run("made_up.md", "Text.\n```python\nx = 1\n```\nText.\n```python\nx / 0\n```\n", {})
+        run("made_up.md", "Text.\n```python\nx = 1\n```\nText.\n```python\n1 / 0\n```\n")
     last = traceback.extract_tb(caught.tb)[-1]
     assert (last.filename, last.lineno) == ("made_up.md", 7)
 
@@ -92,7 +118,7 @@ def test_an_error_in_a_document_is_told_with_its_line():
 def test_numbers_behind_prints_are_read():
     text = "Text.\n```python\nprint(1 / 3)   # 0.33\nprint('x')  # a word\n```"
     assert as_printed(text) == {3: 0.33}
-    assert run("made_up.md", text, {}) == {3: (1 / 3,), 4: ("x",)}
+    assert run("made_up.md", text) == {3: (1 / 3,), 4: ("x",)}
 
 
 # Names

@@ -298,7 +298,7 @@ def test_nonfinite_values_are_refused_with_array_count_and_sample(pairs, bad, me
     before = model.predict(pairs.inputs[:5])
     a, u = (array.copy() for array in pairs[:60])
     (a if which == "X" else u)[7:9, ..., 3:] = bad
-    with pytest.raises(ValueError, match=rf"^{which} contains NaN or infinity: \d+ value\(s\), the first in sample 7"):
+    with pytest.raises(ValueError, match=rf"^{which} contains NaN.* in \d+ of \d+ samples \(7"):
         getattr(model, method)(a, u)
     assert np.array_equal(model.predict(pairs.inputs[:5]), before)
 
@@ -306,7 +306,7 @@ def test_nonfinite_values_are_refused_with_array_count_and_sample(pairs, bad, me
 def test_nonfinite_inputs_to_predict_are_refused(fitted, pairs):
     a = pairs.inputs[:5].copy()
     a[4, 0] = np.nan
-    with pytest.raises(ValueError, match="sample 4"):
+    with pytest.raises(ValueError, match=r"samples \(4\)"):
         fitted.predict(a)
 
 

@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.utils.estimator_checks import check_estimator
 
-from pcarann import Grid, PCARaNN, Staged
+from pcarann import Grid, PCARaNN, Staged, load
 from pcarann.metrics import relative_l2
 from pcarann.spatial.channels import Channels
 from pcarann.symmetry.generators import Symmetry
@@ -619,3 +619,96 @@ def test_nothing_that_was_handed_in_is_changed():
         model.predict(TEST[0])
     for part, copy in zip((*TRAIN, *TEST), copies, strict=True):
         assert np.array_equal(part, copy)
+
+
+@pytest.mark.parametrize("part", ["one array", "by name"])
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "said"),
+    [
+        (np.linspace(0, 1, 32), np.linspace(5, 6, 32), "different coordinates along 'x'"),
+        (np.linspace(0, 1, 32) ** 2, np.linspace(0, 1, 32) ** 2, "along 'x' are not evenly spaced"),
+        (np.geomspace(1, 9, 32), None, "along 'x' are not evenly spaced"),
+    ],
+    ids=["elsewhere", "uneven", "log"],
+)
+def test_coordinates_that_stages_cannot_see_are_refused(part, inputs, outputs, said):
+    xr = pytest.importorskip("xarray")
+    rng = np.random.default_rng(0)
+    X, y = (
+        xr.DataArray(rng.normal(size=(20, 32)), dims=("run", "x"), coords={} if x is None else {"x": x})
+        for x in (inputs, outputs)
+    )
+    X = X if part == "one array" else {"a": X, "p": rng.normal(size=20)}
+    with pytest.raises(ValueError, match=said):
+        Staged(n_features=5, n_stages=1, n_members=1).fit(X, y)
+
+
+def test_inputs_on_another_grid_must_span_that_of_the_outputs():
+    xr = pytest.importorskip("xarray")
+    rng, stages = np.random.default_rng(0), Staged(n_features=5, n_stages=1, n_members=1)
+    y = xr.DataArray(rng.normal(size=(20, 32)), dims=("run", "x"), coords={"x": np.linspace(0, 1, 32)})
+    coarse = xr.DataArray(rng.normal(size=(20, 16)), dims=("run", "x"), coords={"x": np.linspace(0, 1, 16)})
+    p = rng.normal(size=20)
+    stages.fit({"a": coarse, "p": p}, y)
+    with pytest.raises(ValueError, match="different coordinates along 'x'"):
+        stages.fit({"a": coarse.assign_coords(x=np.linspace(0, 2, 16)), "p": p}, y)
+
+
+def test_axes_that_are_no_space_may_be_uneven():
+    xr = pytest.importorskip("xarray")
+    values = np.random.default_rng(0).normal(size=(20, 9, 16))
+    u = xr.DataArray(values, dims=("run", "level", "x"), coords={"level": np.geomspace(1, 100, 9)})
+    Staged(n_features=5, n_stages=1, n_members=1, grid=Grid(axes=(-1,))).fit(u, 2 * u)
+    with pytest.raises(ValueError, match="'level' are not evenly spaced"):
+        Staged(n_features=5, n_stages=1, n_members=1).fit(u, 2 * u)
+
+
+# The report
+
+
+def test_stages_on_noise_warn_and_report_that_they_predict_nothing():
+    rng = np.random.default_rng(3)
+    with pytest.warns(UserWarning, match="better than the mean field"):
+        model = quick().fit(rng.normal(size=(40, 16)), rng.normal(size=(40, 16)))
+    assert model.fit_report_.useless
+    assert model.fit_report_.warning == str(model.fit_report_)
+
+
+@pytest.mark.parametrize("repeats", [1, 2, 5])
+def test_the_reported_error_is_that_on_new_samples_with_repeats_or_without(repeats):
+    order = np.random.default_rng(0).permutation(30 * repeats) % 30
+    model = quick().fit(A[:30][order], U[:30][order])
+    report = model.fit_report_
+    real = relative_l2(model.predict(TEST[0]), TEST[1])
+    assert 0.6 * real < report.relative_error < 1.6 * real
+    assert (report.samples, report.distinct) == (30 * repeats, 30)
+
+
+def test_near_repeats_are_not_split():
+    rng = np.random.default_rng(0)
+    a = np.repeat(A[:10], 4, axis=0) + 1e-4 * rng.normal(size=(40, 32))
+    model = quick(n_features=60).fit(a, local(a))
+    real = relative_l2(model.predict(TEST[0]), TEST[1])
+    assert model.fit_report_.distinct == 10
+    assert model.fit_report_.relative_error > 0.5 * real
+
+
+def test_much_work_reports_the_samples_held_out(monkeypatch, fitted):
+    from pcarann.spatial import left_out
+
+    monkeypatch.setattr(left_out, "_LITTLE", 0.0)
+    report = quick().fit(*TRAIN).fit_report_
+    assert report.samples == 16
+    assert fitted.fit_report_.samples == 80
+    assert 0.5 < report.relative_error / fitted.fit_report_.relative_error < 2.0
+
+
+def test_the_report_of_stages_on_a_model_leaves_samples_out_of_both():
+    model = quick(model=BASE).fit(*TRAIN)
+    real = relative_l2(model.predict(TEST[0]), TEST[1])
+    assert 0.5 * real < model.fit_report_.relative_error < 2.0 * real
+
+
+def test_the_report_is_saved(fitted, tmp_path):
+    fitted.save(tmp_path / "model.pcarann")
+    assert load(tmp_path / "model.pcarann").fit_report_ == fitted.fit_report_

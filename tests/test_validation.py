@@ -6,8 +6,10 @@ import sys
 import numpy as np
 import pytest
 
-from pcarann import PCARaNN
-from pcarann.validation import check_numeric, refuse_cut_map
+from pcarann import Mesh, ModelFileError, PCARaNN, Staged, load
+from pcarann.backend.arrays import place_of
+from pcarann.storage.container import read, write
+from pcarann.validation import check_fields, check_numeric, refuse_cut_map, unstopped
 
 P = np.random.default_rng(0).uniform(-1, 1, (40, 3))
 U = np.sin(P @ np.random.default_rng(1).normal(size=(3, 12))).reshape(40, 3, 4)
@@ -172,3 +174,35 @@ def test_a_mapped_file_that_is_whole_is_let_through(tmp_path):
     assert check_numeric(mapped, "X") is mapped
     late = np.memmap(tmp_path / "x.npy", dtype="f8", mode="r", offset=80128, shape=(10, 10))
     refuse_cut_map(late, "X")
+
+
+def test_values_that_are_not_finite_are_told_with_the_samples_that_have_them():
+    y = np.zeros((40, 3, 2))
+    y[7:10] = np.nan
+    y[20, 0, 0] = np.inf
+    with pytest.raises(ValueError, match=r"19 value\(s\) in 4 of 40 samples \(7-9, 20\)") as refused:
+        check_fields(y, "y", place_of(None))
+    code = str(refused.value).split("keep = ")[1].split(", then")[0]
+    keep = eval(code, {"np": np, "y": y, "len": len})  # what the message says, run
+    assert np.flatnonzero(~keep).tolist() == [7, 8, 9, 20]
+
+
+def test_messages_show_the_beginning_of_a_value_and_one_full_stop():
+    meshes = [Mesh(np.random.default_rng(k).uniform(size=(9, 2))) for k in range(200)]
+    for refused in (lambda: Mesh.of(meshes), lambda: Staged(grid=meshes).fit(np.zeros((9, 9)), np.zeros((9, 9)))):
+        with pytest.raises(ValueError) as error:
+            refused()
+        assert len(str(error.value)) < 400
+    assert unstopped("It is so.") == unstopped("It is so") == "It is so"
+
+
+def test_a_model_file_is_refused_with_one_full_stop(tmp_path):
+    x = np.random.default_rng(0).normal(size=(20, 3))
+    PCARaNN(n_components=2, widths=(6, 4), n_members=1).fit(x, x).save(tmp_path / "model")
+    document, tensors = read(tmp_path / "model")
+    document["parameters"]["n_members"] = -1
+    write(tmp_path / "model", document, tensors)
+    with pytest.raises(ModelFileError) as error:
+        load(tmp_path / "model")
+    assert str(error.value).endswith(".")
+    assert not str(error.value).endswith("..")

@@ -1,6 +1,7 @@
 """The site: every page is in its navigation, every example has a test and a picture, links and docstrings arrive."""
 
 import re
+import subprocess
 import sys
 from importlib import import_module
 
@@ -42,13 +43,19 @@ def test_the_gallery_has_no_picture_without_a_script():
     assert sorted(path.stem for path in ROOT.glob("docs/gallery/*")) == EXAMPLES
 
 
-def test_tables_of_errors_are_those_of_the_records(site):
-    samples = site("samples")
-    text = samples.PAGE.read_text(encoding="utf-8")
-    assert text == samples.written(text), "run: python website/samples.py"
+@pytest.mark.parametrize("name", ["samples.md", "stages.md"])
+def test_tables_of_errors_are_those_of_the_records(name, site):
+    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    assert text == site("samples").written(name), "run: python website/samples.py"
 
 
 # How it is made
+
+
+def test_the_site_builds_without_a_warning(tmp_path):
+    command = [sys.executable, str(ROOT / "website" / "build.py"), "--check", str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 ADDRESSES = {

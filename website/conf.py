@@ -15,6 +15,7 @@ from pcarann import __version__
 
 project, release, copyright = "pcarann", __version__, "the authors of pcarann, MIT licence"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+myst_heading_anchors = 3  # so that page.md#a-heading is a link
 
 html_theme = "furo"
 html_title = f"pcarann {release}"

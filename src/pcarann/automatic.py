@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,8 +12,9 @@ from pcarann.containers.packing import packed
 from pcarann.contest import Contest
 from pcarann.mesh.mesh import Mesh
 from pcarann.operator import PCARaNN
+from pcarann.recipe.search import fitted_or_plain
 from pcarann.scale.kinds import refuse_lazy
-from pcarann.settings import settled_fields
+from pcarann.settings import packed_options, settled_fields
 from pcarann.staged import Staged
 from pcarann.symmetry.generators import Symmetry
 from pcarann.validation import check_kind, check_number, check_seed
@@ -38,7 +38,8 @@ def auto(
     Latent models are searched (`PCARaNN.auto`), and stages that see space (`Staged`) are tried where inputs and outputs
     share axes; whichever has the lower error on samples held out comes back. `auto_report_` says what was tried on both
     sides, and why the winner won: print it. A `symmetry` that is offered is used only where it lowers the error. Fields
-    on a `mesh` are seen there, and weighed by its quadrature.
+    on a `mesh` are seen there, and weighed by its quadrature. A candidate that raises an error is left out, and the
+    report names it with the error; where all of them fail, `PCARaNN` as it comes is fitted.
     """
     check_number(budget, "budget", above=0.0)
     refuse_lazy("auto", X, y)
@@ -61,9 +62,10 @@ def auto(
             verdict.chosen = str(model.stages_)
             model.fitted_ = replace(model.fitted_, packing=contest.packing)
         else:
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message="n_components=.* is more than there are")
-                model.set_params(fields=settled_fields(model.fields, latent)).fit(X, y)
+            model.set_params(fields=settled_fields(model.fields, latent))
+            plain = PCARaNN(**fixed | packed_options(latent))
+            plain.set_params(fields=settled_fields(plain.fields, latent))
+            model = fitted_or_plain(model, plain, X, y, verdict.latent)
     model.verbose = verbose
     verdict.seconds = time.perf_counter() - begun
     model.auto_report_ = verdict

@@ -15,7 +15,10 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from numbers import Real
 from typing import Any
+
+from sklearn.base import clone
 
 from pcarann.backend.arrays import Array, place_of, taken
 from pcarann.containers.packing import Packed, Packing
@@ -23,9 +26,9 @@ from pcarann.fitting import checked_pairs
 from pcarann.mesh.mesh import Mesh
 from pcarann.operator import PCARaNN
 from pcarann.options import Grid
-from pcarann.recipe.choice import KEPT_ENERGY
+from pcarann.recipe.choice import DEFAULT, KEPT_ENERGY
 from pcarann.recipe.judge import split_into_folds
-from pcarann.recipe.report import AutoReport, Trial
+from pcarann.recipe.report import AutoReport, Trial, failures_in
 from pcarann.recipe.search import FEWEST_TO_CHOOSE, searched
 from pcarann.recipe.stages import Stages, StagesJudge, relative_errors
 from pcarann.recipe.verdict import AutoVerdict
@@ -73,6 +76,8 @@ class Contest:
         self.packing: Packing | None = None
         inputs, outputs, self.grids, _ = checked_pairs(*self.fields, fixed["device"], least=FEWEST_TO_CHOOSE)
         self.pair = inputs, outputs
+        if symmetry is not None:
+            symmetry.bind(*self.grids)  # one that does not fit is an error of the user, not of a candidate
         xp = place_of(inputs).xp
         self.known = [
             xp.reshape(part, (part.shape[0], *grid)) for part, grid in zip(self.pair, self.grids, strict=True)
@@ -120,7 +125,10 @@ class Contest:
         choice, model = stages
         if report.error == math.inf:  # no time was left to judge one: a plain kernel takes next to none
             kernel = PCARaNN(KEPT_ENERGY, regressor="kernel", **self.fixed | packed_options(self.latent))
-            if (error := self._kernel(self.inner, self.held)) < _own_error(model):
+            error = math.inf
+            with failures_in(self.verdict.failed, "a plain kernel"):
+                error = self._kernel(self.inner, self.held)
+            if error < _own_error(model):
                 self.verdict.error = error
                 self.verdict.reason = (
                     f"a plain kernel has {error:.3g}, stages {_own_error(model):.3g}; no time for others"
@@ -135,16 +143,19 @@ class Contest:
         """The latent search within so many seconds."""
         self.tick("latent models")
         budget = max(min(budget, self.left), 0.01 * self.verdict.budget)
-        model, report = searched(
-            PCARaNN,
-            self.latent.X,
-            self.latent.y,
-            budget=budget,
-            symmetry=self.symmetry,
-            fixed=self.fixed | packed_options(self.latent),
-            tick=self.tick,
-            smooth=self.latent.is_plain,
-        )
+        options = self.fixed | packed_options(self.latent)
+        model, report = PCARaNN(**options), AutoReport(choice=DEFAULT)
+        with failures_in(self.verdict.failed, "the search of latent models"):
+            model, report = searched(
+                PCARaNN,
+                self.latent.X,
+                self.latent.y,
+                budget=budget,
+                symmetry=self.symmetry,
+                fixed=options,
+                tick=self.tick,
+                smooth=self.latent.is_plain,
+            )
         self.verdict.latent = report
         return model, report
 
@@ -160,7 +171,10 @@ class Contest:
         except ValueError as nothing_shared:
             self.verdict.left_out.append(("all", str(nothing_shared)))
             return None
-        if (why := self._looked()) is not None:
+        why: str | None = "the first look failed"
+        with failures_in(self.verdict.failed, "stages, a first look"):
+            why = self._looked()
+        if why is not None:
             self.verdict.left_out.append(("all further ones", why))
             return None
         return self._grown()
@@ -176,7 +190,9 @@ class Contest:
             fits = [i for i, each in enumerate(seconds) if least <= each <= end - time.perf_counter()]
             if not fits:
                 break
-            model = self._fitted(larger[fits[0]])
+            if (model := self._fitted(larger[fits[0]])) is None:
+                del larger[fits[0]]
+                continue
             choice = _settled(larger[fits[0]], model)
             more = found is not None and choice.fitted_rows(self.samples) > found[0].fitted_rows(self.samples)
             if found is None or _own_error(model) < (_MORE if more else 1.0) * _own_error(found[1]):
@@ -184,7 +200,7 @@ class Contest:
             if choice.fitted_rows(self.samples) >= _ENOUGH:
                 larger = [replace(one, grid=choice.grid, channels=choice.channels) for one in larger]
             larger = larger[: fits[0]]
-        if found is None:
+        if found is None and not self.verdict.failed:
             self._leave_out(larger[-1:])
         return found
 
@@ -221,23 +237,29 @@ class Contest:
             warnings.simplefilter("ignore", UserWarning)
             return float(relative_errors(model.fit(a, u).predict(a_held), u_held).mean())
 
-    def _fitted(self, choice: Stages) -> Staged:
-        """Stages fitted to all samples."""
+    def _fitted(self, choice: Stages) -> Staged | None:
+        """Stages fitted to all samples; None where that fails."""
         self.tick(f"stages: {choice.name}")
         assert not isinstance(self.fields, str)
-        model: Staged = self.judge.fitted(choice, self.fields)
+        model: Staged | None = None
+        with failures_in(self.verdict.failed, choice.name):
+            model = self.judge.fitted(choice, self.fields)
+        if model is None:
+            return None
         self.verdict.stages.append(Trial(choice.name, _own_error(model), model.fit_seconds_["total"]))
         return model
 
     def _judged(self, choice: Stages) -> float | None:
-        """The error on the samples held out, of stages fitted to the others; None where there is no time."""
+        """The error on the samples held out, of stages fitted to the others; None where time is short or it fails."""
         if self.judge.foreseen(choice, len(self.inner), len(self.held)) > _CAREFUL * self.left:
             return None
         self.tick(f"stages: {choice.name}")
-        errors, seconds = self.judge.errors(choice, self.inner, self.held)
         name = f"{choice.name}, fitted without the {len(self.held)} samples held out"
-        self.verdict.stages.append(Trial(name, float(errors.mean()), seconds))
-        return float(errors.mean())
+        with failures_in(self.verdict.failed, name):
+            errors, seconds = self.judge.errors(choice, self.inner, self.held)
+            self.verdict.stages.append(Trial(name, float(errors.mean()), seconds))
+            return float(errors.mean())
+        return None
 
     def _wins(self, choice: Stages, own: float, report: AutoReport) -> bool:
         """Whether stages do, by their own validation, or where it is close, by the samples held out."""
@@ -265,7 +287,7 @@ class Contest:
             choice, model = found
         if self.packing is not None:  # a model of latents of parts knows no stacked fields
             return model
-        found = self._dearer([replace(choice, model=latent)], model)
+        found = self._dearer([replace(choice, model=_for_any_samples(latent))], model)
         return model if found is None else found[1]
 
     def _dearer(self, larger: Sequence[Stages], model: Staged) -> tuple[Stages, Staged] | None:
@@ -275,7 +297,7 @@ class Contest:
             self._leave_out(larger[-1:])
             return None
         other = self._fitted(dearer)
-        if not _own_error(other) < _GAIN * _own_error(model):
+        if other is None or not _own_error(other) < _GAIN * _own_error(model):
             return None
         self.verdict.error = _own_error(other)
         self.verdict.reason += f"; then {dearer.name}, whose own samples held out say {_own_error(other):.3g}"
@@ -296,7 +318,10 @@ class Contest:
     def _offer_symmetry(self, symmetry: Symmetry, choice: Stages, model: Staged) -> tuple[Stages, Staged]:
         """Judge one member with and without as many copies as there is time for, then fit all with them."""
         most = min(self.judge.order, symmetry.n_fit or _MOST_COPIES, _MOST_COPIES)
-        if self.judge.is_symmetric(model, _own_error(model)):
+        is_symmetric = False
+        with failures_in(self.verdict.failed, "the test whether stages have the symmetry"):
+            is_symmetric = self.judge.is_symmetric(model, _own_error(model))
+        if is_symmetric:
             self.verdict.left_out.append(("symmetry", "stages have it by themselves here"))
             return choice, model
         for copies in (most >> k for k in range(5) if most >> k > 1):
@@ -311,9 +336,11 @@ class Contest:
         without, found = (self._judged(one) for one in pair)
         if without is None or found is None or found > _GAIN * without or not self._has_time(with_copies):
             return choice, model
+        if (moved := self._fitted(with_copies)) is None:
+            return choice, model
         self.verdict.error = found
         self.verdict.reason += f"; the symmetry lowers it from {without:.3g} to {found:.3g} for one member"
-        return with_copies, self._fitted(with_copies)
+        return with_copies, moved
 
     def _has_time(self, choice: Stages) -> bool:
         return self.judge.foreseen(choice, self.samples) <= _CAREFUL * self.left
@@ -328,6 +355,17 @@ def _own_error(model: Staged) -> float:
     """On the samples that stages held out to choose their ridges."""
     found = model.stages_
     return found.steps[-1].error if found.steps else found.begun
+
+
+def _for_any_samples(latent: PCARaNN) -> PCARaNN:
+    """The model with a metric that every fit learns for itself.
+
+    An array `relevance` belongs to the modes of all samples. Stages fit the model to folds too, whose modes are others,
+    and fewer.
+    """
+    if isinstance(latent.relevance, str | Real):
+        return latent
+    return clone(latent).set_params(relevance="learned")
 
 
 def _seconds_of(report: AutoReport) -> float:

@@ -160,6 +160,11 @@ class Fitted:
         """Options that a prediction was asked with: there are none"""
         return {}
 
+    def refuse_unaligned(self, X: Any, y: Any = None) -> None:
+        """Raise ValueError where samples of inputs and outputs have different coordinates."""
+        if self.packing is not None and y is not None:
+            self.packing.refuse_unaligned(X, y)
+
     def refuse_shape(self, shape: tuple[int, ...]) -> None:
         """Refuse inputs of a shape (samples, …) that is not theirs."""
         refuse_grid(shape[1:], tuple(self.ensemble.input_pca.grid), "X", "PCARaNN")

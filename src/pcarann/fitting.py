@@ -10,10 +10,12 @@ alone; they stay when the scales are chosen, and the readouts are then fitted to
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 from pcarann.backend.arrays import Array, Place, place_of, taken
 from pcarann.backend.concurrency import single_threaded
@@ -23,8 +25,10 @@ from pcarann.ensemble.maps import KernelMap, RandomMap
 from pcarann.ensemble.mean_and_spread import Ensemble
 from pcarann.ensemble.members import fit_members, resolve_ridge
 from pcarann.ensemble.pairs import Elsewhere, Pairs
+from pcarann.ensemble.residual_spread import FEW_MEMBERS, ResidualSpread, residual_rows
 from pcarann.features.column_units import column_weights, hint_at_strangers
-from pcarann.features.kernel import choose_length
+from pcarann.features.kernel import KernelFeatures, choose_length
+from pcarann.features.posterior import KernelPosterior
 from pcarann.features.random_layers import HiddenLayers, anchor_features
 from pcarann.features.refine import Refinement, refine_scales
 from pcarann.features.relevance import weighting_of
@@ -34,7 +38,8 @@ from pcarann.fitted import Fitted
 from pcarann.latent.channels import channel_count, channel_sizes, fit_channels
 from pcarann.latent.crossfit import LeftOut, folds_of, left_out
 from pcarann.latent.pca import PCA, Centred
-from pcarann.latent.rows import Order, TrainingRows
+from pcarann.latent.repeats import groups_of
+from pcarann.latent.rows import LeaveOut, Order, TrainingRows
 from pcarann.latent.smoothing import Smoothing
 from pcarann.latent.source import Measured, PcaOptions, Source
 from pcarann.latent.units import Units
@@ -55,7 +60,7 @@ _REFINED_ROWS = 6000  # in the validation loss, copies included
 _FEWEST_TO_REFINE = 5
 _SMALL = 1_000_000  # numbers in a feature matrix that one core handles as fast as several
 _FEW_UNSEEN = 100  # samples: with fewer that the PCA has not seen, some are left out of it for the novelty's sake
-_JUDGED_ROWS = 100  # samples, copies included, on which a fit is judged
+_JUDGED_ROWS = 1000  # samples, copies included, on which the error is estimated
 
 Watched = tuple[Centred, Array, Array]
 """Centred fields, their Gram matrix and its leading eigenvectors: what a PCA without some samples is made from"""
@@ -86,8 +91,8 @@ class Samples:
     smoothing: Smoothing
     names: tuple[str, ...] = ()
     """Of the columns, where the inputs have them"""
-    together: int = 1
-    """So many samples in a row belong together, as the snapshots of a trajectory do"""
+    groups: Sequence[int] | None = None
+    """Label of each sample: those of one group, as snapshots of a trajectory and repeats, are never split"""
     numbers: tuple[int, ...] | None = None
     """Columns that novelty looks at one by one; None for all"""
     parts: Mapping[str, slice] | None = None
@@ -133,8 +138,16 @@ def plain_samples(
     if pair.packing is None and len(grids[0]) == 1:
         hint_at_strangers(inputs)
     names = pair.names or column_names(X, grids[0])
-    samples = Samples(inputs, outputs, grids, units, smoothing, names, together, pair.numbers, pair.parts)
+    groups = _groups(inputs, outputs, together)
+    samples = Samples(inputs, outputs, grids, units, smoothing, names, groups, pair.numbers, pair.parts)
     return settings, samples, pair.packing
+
+
+def _groups(inputs: Array, outputs: Array, together: int) -> list[int]:
+    """Labels of samples that repeat each other; of so many in a row, which belong together, as of one sample."""
+    xp, count = place_of(inputs).xp, int(inputs.shape[0]) // together
+    labels = groups_of(*(xp.reshape(fields, (count, -1)) for fields in (inputs, outputs)))
+    return [label for label in labels for _ in range(together)]
 
 
 def train(settings: Settings, samples: Samples, tick: Tick) -> Fitted:
@@ -151,14 +164,10 @@ def train(settings: Settings, samples: Samples, tick: Tick) -> Fitted:
     if wanted == "refined":
         wanted = settings.refine.ridge if refinement is None or refinement.ridge is None else refinement.ridge
     pairs = Pairs(rows.x, rows.y, rows.samples, samples.elsewhere and samples.elsewhere(rows.x, rows.y))
-    ridge = resolve_ridge(feature_map, pairs, wanted)
+    ridge = resolve_ridge(feature_map, pairs, wanted, _distinct(rows))
+    judged = rows.judged(_JUDGED_ROWS)
     members, residuals = fit_members(
-        feature_map,
-        pairs,
-        n_members=settings.n_members,
-        ridge=ridge,
-        judged=rows.judged(_JUDGED_ROWS if settings.kernel is None else None),
-        tick=tick,
+        feature_map, pairs, n_members=settings.n_members, ridge=ridge, judged=judged, tick=tick
     )
     clock.lap("members")
     report = _report(members[0].report, residuals, samples, encoded)
@@ -170,8 +179,9 @@ def train(settings: Settings, samples: Samples, tick: Tick) -> Fitted:
     novelty_test, edge = survey(view, pca, rows, _look(view, encoded, samples), folds)
     clock.lap("novelty")
     averaged = group.subset(settings.symmetry.n_predict, settings.seed) if group and settings.symmetry else (0,)
+    ensemble = Ensemble(*encoded.pcas, members, group, averaged).tried(rows.x)
     return Fitted(
-        Ensemble(*encoded.pcas, members, group, averaged).tried(rows.x),
+        replace(ensemble, residual_spread=_residual_spread(ensemble, residuals, judged, samples, encoded, ridge)),
         rows.x,
         rows.y,
         rows.samples,
@@ -197,7 +207,7 @@ def train(settings: Settings, samples: Samples, tick: Tick) -> Fitted:
 def _encode(settings: Settings, samples: Samples, group: Group | None, tick: Tick, clock: Clock) -> _Encoded:
     """Fit the PCAs of both sides, to the inner samples where scales are refined, and encode all samples."""
     place, grids = samples.place, samples.grids
-    order = order_of(settings, int(samples.inputs.shape[0]), samples.together)
+    order = order_of(settings, int(samples.inputs.shape[0]), samples.groups)
     given = settings.fields.quadrature
     weights = [check_weights(given[i], f"fields.quadrature[{i}]", grids[i], place) for i in (0, 1)]
     own_units = False
@@ -208,7 +218,7 @@ def _encode(settings: Settings, samples: Samples, group: Group | None, tick: Tic
     channels = channel_count(grids[0], settings.fields.smoothing) if settings.fields.channels else 1
     elements = group.subset(settings.symmetry.n_fit, settings.seed) if group and settings.symmetry else (0,)
     copies = [Copies(group, elements, settings.seed, side) for side in (0, 1)]
-    few_unseen = order.together > 1 or len(order.samples) - order.inner < _FEW_UNSEEN
+    few_unseen = order.grouped or len(order.samples) - order.inner < _FEW_UNSEEN
     complaints: list[str] = []
     watched: list[Watched] = []
     measured: list[Measured | None] = [None, None]
@@ -243,16 +253,16 @@ def _encode(settings: Settings, samples: Samples, group: Group | None, tick: Tic
     return _Encoded((input_pca, output_pca), rows, copies[0], channels, watched, own_units, measured)
 
 
-def order_of(settings: Settings, count: int, together: int) -> Order:
+def order_of(settings: Settings, count: int, groups: Sequence[int] | None) -> Order:
     """Inner samples first where the scales are refined: asked for, meaningful, and with samples enough."""
     if settings.refines and count >= _FEWEST_TO_REFINE:
-        return Order.split(count, settings.seed, together)
+        return Order.split(count, settings.seed, groups=groups)
     if settings.refines:
         warn_user(
             f"{count} samples are too few to refine the scales ({_FEWEST_TO_REFINE} are needed): "
             "using the energy-matched scales."
         )
-    return Order.whole(count, together)
+    return Order.whole(count, groups=groups)
 
 
 def _feature_map(
@@ -261,7 +271,7 @@ def _feature_map(
     """How members are made: scales by energy matching and refinement, or the length of a kernel."""
     if settings.kernel is not None:
         ridge = None if isinstance(settings.ridge, str) else settings.ridge
-        x, y = (part[: rows.samples, :] for part in (rows.x, rows.y))
+        x, y = (taken(part, rows.firsts) for part in (rows.x, rows.y))
         length = settings.kernel.length or choose_length(x, y, weighting, ridge)[0]
         clock.lap("kernel_length")
         return KernelMap(settings.seed, length, weighting), None, None
@@ -299,6 +309,14 @@ def _refined(settings: Settings, start: RandomMap, rows: TrainingRows, tick: Tic
         )
 
 
+def _distinct(rows: TrainingRows) -> list[int] | None:
+    """Rows of one sample of each group, with their copies; None where no sample is repeated."""
+    firsts = rows.firsts
+    if len(firsts) == rows.samples:
+        return None
+    return [row + c * rows.samples for c in range(rows.copies) for row in firsts]
+
+
 def _left_out_folds(encoded: _Encoded) -> list[list[LeftOut]]:
     """What input PCAs say of samples that they have not seen, channel by channel, where validation samples are few."""
     order = encoded.rows.order
@@ -323,6 +341,38 @@ def _look(view: View, encoded: _Encoded, samples: Samples) -> Callable[[slice], 
     return look
 
 
+def _residual_spread(
+    ensemble: Ensemble,
+    residuals: dict[int, Array],
+    judged: Sequence[LeaveOut],
+    samples: Samples,
+    encoded: _Encoded,
+    ridge: float,
+) -> ResidualSpread | None:
+    """What left-out samples show of the error, where the members show too little of it.
+
+    Where no sample was left out, the deviations of the outputs from their mean stand for residuals: an upper bound.
+    """
+    features, rows, pca = ensemble.members[0].features, encoded.rows, encoded.pcas[1]
+    if len(ensemble.members) > FEW_MEMBERS and not isinstance(features, KernelFeatures):
+        return None
+    known = residual_rows(sorted(residuals) or list(range(rows.samples)), len(ensemble.averaged))
+    if isinstance(samples.outputs, Source):
+        known = known[: samples.outputs.most_rows]
+    which, y = [rows.order.samples[row] for row in known], taken(rows.y, known)
+    truth = samples.outputs.rows(which) if isinstance(samples.outputs, Source) else taken(samples.outputs, which)
+    latents = place_of(y).xp.stack([residuals[row] for row in known]) if residuals else y
+    # What modes leave of fields that they were fitted to is less than what they leave of others.
+    inner, modes = rows.order.inner, pca.n_components
+    seen = [(inner / max(1, inner - 1 - modes)) ** 0.5 if row < inner else 1.0 for row in known]
+    missed = latents @ pca.modes + (truth - pca.decode(y)) * samples.place.put(np.asarray(seen))[:, None]
+    posterior = None
+    if isinstance(features, KernelFeatures):
+        groups = [one.rows for one in judged if one.rows[0] in residuals]
+        posterior = KernelPosterior.of(rows.x, features.length, features.weighting, ridge, groups)
+    return ResidualSpread.of(missed, posterior, ensemble.group, ensemble.averaged)
+
+
 def _report(
     readout: ReadoutReport, residuals: dict[int, Array], samples: Samples, encoded: _Encoded
 ) -> FitReport | None:
@@ -331,12 +381,13 @@ def _report(
     rows, pca, measured, judged = encoded.rows, encoded.pcas[1], encoded.measured[1], sorted(residuals)
     missed = place_of(rows.y).xp.stack([residuals[row] for row in judged])
     y = taken(rows.y, judged)
+    groups = [rows.order.groups[rows.order.samples[row]] for row in judged]
     if measured is None:
         truth = taken(samples.outputs, [rows.order.samples[row] for row in judged])
-        return FitReport.of(missed, truth, y, pca, readout, samples.parts)
+        return FitReport.of(missed, truth, y, pca, readout, samples.parts, groups)
     energies, sizes = taken(measured.energies, judged)[:, 0], taken(measured.sizes[:, None], judged)[:, 0]
     outside = place_of(y).xp.clip(energies - place_of(y).xp.sum(y**2, axis=1), min=0.0)
-    found = FitReport.of_sizes(missed, outside, sizes, y, readout)
+    found = FitReport.of_sizes(missed, outside, sizes, y, readout, groups)
     if not samples.parts or not isinstance(samples.outputs, Source):
         return found
     some = slice(0, samples.outputs.most_rows)

@@ -23,7 +23,8 @@ from pcarann.storage.formats import Document, upgraded
 from pcarann.storage.limits import LIMIT, Allowance
 from pcarann.storage.rebuild import rebuilt, rebuilt_calibration
 from pcarann.storage.stages import TermsError, rebuilt_parameters, rebuilt_stages
-from pcarann.validation import check_memory
+from pcarann.storage.typed import checked
+from pcarann.validation import check_memory, unstopped
 
 __all__ = ["load"]
 
@@ -54,9 +55,9 @@ def load(
         described = document.get("marching")
         return model if described is None else _marching(described, model, arrays)
     except TermsError as error:  # no fault of the file
-        raise ValueError(f"{os.fspath(path)}: {error}.") from None
+        raise ValueError(f"{os.fspath(path)}: {unstopped(error)}.") from None
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RuntimeError) as error:
-        raise ModelFileError(f"{os.fspath(path)} does not describe a model: {error}.") from error
+        raise ModelFileError(f"{os.fspath(path)} does not describe a model: {unstopped(error)}.") from error
 
 
 def _latent(document: Document, arrays: Arrays, device: str | None) -> PCARaNN:
@@ -84,13 +85,14 @@ def _staged(document: Document, arrays: Arrays, device: str | None, terms: Seque
 def _marching(described: dict[str, Any], model: PCARaNN | Staged, arrays: Arrays) -> Marching:
     """Return the flow of which the model is one step."""
     tensors = arrays.found
-    choose = bool(described.get("choose", False))  # older ones did not
-    flow = Marching(clone(model), int(described["step"]), int(described["first"]), choose)
+    choose = checked(described.get("choose", False), bool, "choose")  # older ones did not
+    step, first, window = (checked(described[name], int, f"its {name}") for name in ("step", "first", "window"))
+    flow = Marching(clone(model), step, first, choose)
     state: Any = model.fitted_
-    grid, window, calibrated = tuple(state.output_grid), int(described["window"]), described["calibration"]
+    grid, calibrated = tuple(state.output_grid), described["calibration"]
     seen = state.layout.input_grid if isinstance(model, Staged) else tuple(state.ensemble.input_pca.grid)
-    controls = int(described.get("controls", 0))
-    if window < 1 or flow.step < 1 or seen != ((1 + controls, *grid) if controls else grid):
+    controls = checked(described.get("controls", 0), int, "its controls")
+    if window < 1 or step < 1 or first < 0 or controls < 0 or seen != ((1 + controls, *grid) if controls else grid):
         raise ValueError("its step cannot be marched")
     arrays.allowance.check(8 * window * math.prod(grid), "one roll-out over its window")
     points = window * math.prod(grid) if calibrated is None else int(calibrated["points"])
@@ -99,5 +101,5 @@ def _marching(described: dict[str, Any], model: PCARaNN | Staged, arrays: Arrays
     calibration = rebuilt_calibration(calibrated, "marching", tensors, state.place, {points})
     if calibration is not None:
         calibration = WindowCalibration.rebuilt(calibration, points // math.prod(grid), tensors, state.place)
-    flow.marched_ = Marched.rebuilt(described, model, calibration, tensors)
+    flow.marched_ = Marched.rebuilt(described, model, calibration, arrays)
     return flow

@@ -6,7 +6,6 @@ fields a ──F──▶ latents x ──h──▶ features ──V──▶ l
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import replace
@@ -50,8 +49,6 @@ if TYPE_CHECKING:
     from pcarann.scale.report import ScaleReport
 
 __all__ = ["PCARaNN"]
-
-_FEWEST_TO_CHOOSE = 10
 
 
 class PCARaNN(FittedAttributes, Surrogate):
@@ -166,10 +163,8 @@ class PCARaNN(FittedAttributes, Surrogate):
                 self._fitted = fitted = replace(train(settings, samples, tick), packing=packing)
             self.__dict__.pop("auto_report_", None)
             self.scale_report_ = scale_report(samples) if is_lazy(X, y) else None
-        if fitted.report is not None and fitted.report.useless and fitted.samples >= _FEWEST_TO_CHOOSE:
-            warn_user(str(fitted.report))
-        elif fitted.report is not None and (poor := fitted.report.poor):
-            warn_user(f"{', '.join(poor)}: no better than the mean field, although other outputs are. {fitted.report}")
+        if fitted.report is not None and (warning := fitted.report.warning):
+            warn_user(warning)
         return self
 
     @classmethod
@@ -191,7 +186,7 @@ class PCARaNN(FittedAttributes, Surrogate):
         `auto_report_` of the model says what was tried, left out and chosen: print it. The estimator as it comes is
         always among the finalists. A `symmetry` that is offered is used only where it lowers the validation error.
         """
-        from pcarann.recipe.search import searched
+        from pcarann.recipe.search import fitted_or_plain, searched
 
         model: PCARaNN
         seed = check_seed(random_state)
@@ -209,9 +204,10 @@ class PCARaNN(FittedAttributes, Surrogate):
                 smooth=pair.is_plain,
             )
         model.verbose = verbose
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="n_components=.* is more than there are")
-            model.set_params(fields=settled_fields(model.fields, pair)).fit(X, y)
+        model.set_params(fields=settled_fields(model.fields, pair))
+        plain = cls(**fixed | packed_options(pair), verbose=verbose)
+        plain.set_params(fields=settled_fields(plain.fields, pair))
+        model = fitted_or_plain(model, plain, X, y, report)
         report.seconds += model.fit_seconds_["total"]
         model.auto_report_ = report
         return model

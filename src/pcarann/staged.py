@@ -22,6 +22,7 @@ from pcarann.backend.progress import progress
 from pcarann.backend.random import spread
 from pcarann.containers.exchange import checked_outputs
 from pcarann.containers.packing import packed
+from pcarann.latent.repeats import groups_of
 from pcarann.mesh.mesh import Mesh
 from pcarann.operator import PCARaNN
 from pcarann.options import Grid
@@ -34,6 +35,7 @@ from pcarann.spatial.ends import ends_of
 from pcarann.spatial.fitted import FittedStages, range_of
 from pcarann.spatial.fitting import Wanted, fit_stages, held_out, judge_of_chains
 from pcarann.spatial.layout import Layout
+from pcarann.spatial.left_out import left_out_report
 from pcarann.spatial.mesh_domain import MeshDomain
 from pcarann.spatial.report import StagesReport
 from pcarann.spatial.resolution import stages_on
@@ -46,6 +48,7 @@ from pcarann.storage.stages import described_stages
 from pcarann.surrogate import Surrogate
 from pcarann.symmetry.generators import Symmetry
 from pcarann.uncertainty.bands import Block
+from pcarann.uncertainty.fit_report import FitReport
 from pcarann.validation import (
     check_count,
     check_fields,
@@ -53,6 +56,7 @@ from pcarann.validation import (
     check_number,
     check_pair_lengths,
     check_seed,
+    shown,
     warn_user,
 )
 
@@ -63,7 +67,8 @@ class Staged(Surrogate):
     """Surrogate that corrects a prediction at every point of the grid, in stages.
 
     Inputs and outputs share axes of space, counted from the last: (samples, *space), or with further axes that count
-    components. Inputs may lack axes of the outputs, along which they are repeated.
+    components. Inputs may lack axes of the outputs, along which they are repeated. Points are evenly spaced: labelled
+    arrays whose coordinates are not, or differ between inputs and outputs, raise ValueError.
 
     Parameters
     ----------
@@ -148,14 +153,16 @@ class Staged(Surrogate):
         with writing(self):
             began = perf_counter()
             seed, together = check_seed(self.random_state), check_count(together, "together")
-            X, y, together, ranges = stage_samples(X, y, self._most, seed, together)
+            X, y, drawn, ranges = stage_samples(X, y, self._most, seed, together)
             mesh = self.grid if isinstance(self.grid, Mesh) else None
-            pair = packed(X, y, in_space=True, mesh=mesh, device=self.device)
+            axes = getattr(self.grid, "axes", None)
+            axes = axes if isinstance(axes, Sequence) else None
+            pair = packed(X, y, in_space=True, mesh=mesh, axes=axes, device=self.device)
             place = place_of(pair.X, self.device).computing
             inputs, input_grid = check_fields(pair.X, "X", place, least=FOLDS)
             outputs, output_grid = check_fields(pair.y, "y", place, least=FOLDS)
             check_pair_lengths(inputs.shape[0], outputs.shape[0])
-            if inputs.shape[0] % together or inputs.shape[0] < 2 * together:
+            if drawn is None and (inputs.shape[0] % together or inputs.shape[0] < 2 * together):
                 raise ValueError(
                     f"{inputs.shape[0]} samples are not two groups or more of together={together}, as the pairs of a "
                     "trajectory are: more trajectories are needed."
@@ -166,10 +173,11 @@ class Staged(Surrogate):
             layout = layouts[0]
             scene = Scene.under(check_kind(self.symmetry, "symmetry", Symmetry), layout, seed)
             every = inputs
-            inputs, outputs, together = self._some(inputs, outputs, seed, together)
-            start, begun = self._start(inputs, outputs, scene(layout), seed, together)
+            inputs, outputs, drawn = self._some(inputs, outputs, seed, together, drawn)
+            groups = _groups(inputs, outputs, together, drawn)
+            start, begun = self._start(inputs, outputs, scene(layout), seed, groups)
             units = units_of(inputs, outputs, start.evolves)
-            order, held = held_out(int(inputs.shape[0]), seed, together)
+            order, held = held_out(groups, seed)
             given = taken(inputs, order) / units.inputs
             fields = start.inside(units, given) if begun is None else taken(begun, order) / units.outputs
             samples = Triple(given, fields, taken(outputs, order) / units.outputs)
@@ -178,13 +186,21 @@ class Staged(Surrogate):
             judged = None if judge is None else judge_of_chains(judge, start, units, layout)
             with progress(self.verbose) as tick:
                 grown = fit_stages(samples, layouts, scene, replace(wanted, tick=tick), held, judged)
+                report = None
+                if judged is None:
+                    tick("samples left out", 0, None)
+                    ordered = [groups[i] for i in order]
+                    report = left_out_report(samples, grown, scene, wanted, held, ordered, start)
             begun = relative_error(*(part[-held:, :] for part in samples[1:])) if judged is None else judged(grown.none)
             known = (ranges or (lambda *asked: range_of(asked[0], every, asked[1])))(layout, units.inputs)
             record = FittedStages.of(grown, samples, start, units, (begun, 0 if judged else held), known)
             place.wait()
-            record = replace(record, packing=pair.packing, known=record.fingerprints(inputs, outputs))
+            marks = record.fingerprints(inputs, outputs)
+            record = replace(record, packing=pair.packing, known=marks, fit_report=report)
             self._fitted = replace(record, seconds={"total": perf_counter() - began})
             self.__dict__.pop("auto_report_", None)
+        if report is not None and (warning := report.warning):
+            warn_user(warning)
         return self
 
     def partial_fit(self, X: Array, y: Array, *, forgetting: float = 1.0) -> Staged:
@@ -259,6 +275,17 @@ class Staged(Surrogate):
         return self._found("stages_").report
 
     @property
+    def fit_report_(self) -> FitReport:
+        """Error on samples that were left out of the fit, with its uncertainty; print it"""
+        found = self._found("fit_report_").fit_report
+        if found is None:
+            raise AttributeError(
+                "fit_report_: there is none. Stages that a judge chose are reported by whoever judges, as "
+                "Marching.fit_report_ is; files of older versions of pcarann hold no report."
+            )
+        return found
+
+    @property
     def model_(self) -> Any:
         """The fitted surrogate that stages correct; None where they start from the mean field or the input"""
         return self._found("model_").start.model
@@ -306,16 +333,18 @@ class Staged(Surrogate):
     def _most(self) -> int | None:
         return None if self.max_samples is None else check_count(self.max_samples, "max_samples", least=FOLDS)
 
-    def _some(self, inputs: Array, outputs: Array, seed: int, together: int) -> tuple[Array, Array, int]:
-        """No more samples than asked for, those that belong together drawn one by one where there are too many."""
+    def _some(
+        self, inputs: Array, outputs: Array, seed: int, together: int, drawn: list[int] | None
+    ) -> tuple[Array, Array, list[int] | None]:
+        """No more samples than asked for, with the group of each where they were drawn one by one."""
         most = self._most
         if most is None or inputs.shape[0] <= most:
-            return inputs, outputs, together
+            return inputs, outputs, drawn
         rows = spread(int(inputs.shape[0]), most, seed=seed)
-        return taken(inputs, rows), taken(outputs, rows), 1
+        return taken(inputs, rows), taken(outputs, rows), [row // together for row in rows]
 
     def _start(
-        self, inputs: Array, outputs: Array, scene: Scene, seed: int, together: int
+        self, inputs: Array, outputs: Array, scene: Scene, seed: int, groups: Sequence[int]
     ) -> tuple[Start, Array | None]:
         """What stages correct, and a surrogate's û of the training samples, in the user's units."""
         xp = place_of(outputs).xp
@@ -333,8 +362,19 @@ class Staged(Surrogate):
             values = int(outputs.shape[1])
             start = Start(values=values) if self.model == "input" else Start(mean=xp.mean(outputs, axis=0))
         else:
-            return Start.fitted(self.model, (inputs, outputs), grids, seed, together)
+            return Start.fitted(self.model, (inputs, outputs), grids, seed, groups)
         return start.symmetric(scene), None
+
+
+def _groups(inputs: Array, outputs: Array, together: int, drawn: list[int] | None) -> list[int]:
+    """A label per sample: those that belong together share it, as do repeats of a sample or of a whole trajectory."""
+    if together == 1:
+        return groups_of(inputs, outputs)
+    if drawn is not None:
+        return drawn
+    xp = place_of(inputs).xp
+    trajectories = (xp.reshape(part, (int(part.shape[0]) // together, -1)) for part in (inputs, outputs))
+    return [label for label in groups_of(*trajectories) for _ in range(together)]
 
 
 def _layouts(grid: Any, grids: tuple[tuple[int, ...], tuple[int, ...]], inputs: Array, outputs: Array) -> list[Layout]:
@@ -342,6 +382,6 @@ def _layouts(grid: Any, grids: tuple[tuple[int, ...], tuple[int, ...]], inputs: 
     if isinstance(grid, Mesh):
         return [Layout.on_mesh(*grids, MeshDomain.of(grid))]
     if grid is not None and not isinstance(grid, Grid):
-        raise ValueError(f"grid must be None, a Grid or a Mesh, got {grid!r}.")
+        raise ValueError(f"grid must be None, a Grid or a Mesh, got {shown(grid)}.")
     options = grid or Grid()
     return ends_of(Layout.of(*grids, options.axes), options.boundary, options.axes, inputs, outputs)

@@ -33,16 +33,21 @@ __all__ = [
     "check_seed",
     "column_names",
     "in_block",
+    "nonfinite",
     "refuse_cut_map",
     "refuse_grid",
     "required",
+    "shown",
     "unmasked",
+    "unstopped",
     "warn_user",
 ]
 
 
 _MEMORY = re.compile(r"\s*(\d+\.?\d*)\s*([kmg]?b)\s*|\s*(\d+)\s*", re.IGNORECASE)
 _UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
+_RANGES = 5  # of samples that a message names
+_SHOWN = 80  # characters of a value in a message
 _first: ContextVar[int | None] = ContextVar("first", default=None)
 _quiet: ContextVar[bool] = ContextVar("quiet", default=False)
 
@@ -176,7 +181,7 @@ def check_count(value: Any, name: str, *, least: int = 1) -> int:
 def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> Any:
     """Return one of the choices."""
     if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {shown(value)}.")
     return value
 
 
@@ -184,7 +189,7 @@ def check_kind(value: Any, name: str, kind: type) -> Any:
     """Return None or an object of a kind."""
     if value is not None and not isinstance(value, kind):
         article = "an" if kind.__name__[0] in "AEIOU" else "a"
-        raise ValueError(f"{name} must be None or {article} {kind.__name__}, got {value!r}.")
+        raise ValueError(f"{name} must be None or {article} {kind.__name__}, got {shown(value)}.")
     return value
 
 
@@ -302,7 +307,7 @@ def _numbers_of_objects(array: np.ndarray[Any, Any], name: str) -> np.ndarray[An
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must hold real numbers: {error}.") from None
+        raise ValueError(f"{name} must hold real numbers: {unstopped(error)}.") from None
 
 
 def _refuse_nonfinite(matrix: Array, name: str, place: Place) -> None:
@@ -310,11 +315,39 @@ def _refuse_nonfinite(matrix: Array, name: str, place: Place) -> None:
     if math.isfinite(largest(matrix)):
         return
     finite = xp.isfinite(matrix)
-    count = int(xp.sum(xp.astype(~finite, xp.int64)))
-    first = int(xp.argmin(xp.astype(xp.all(finite, axis=1), xp.int64)))
+    rows = np.flatnonzero(~np.asarray(to_host(xp.all(finite, axis=1))))
     if (before := _first.get()) is not None:
-        raise ValueError(f"{name} contains NaN or infinity in sample {before + first}.")
-    raise ValueError(f"{name} contains NaN or infinity: {count} value(s), the first in sample {first}.")
+        raise ValueError(f"{name} contains NaN or infinity in sample {before + int(rows[0])}.")
+    raise ValueError(nonfinite(name, int(xp.sum(xp.astype(~finite, xp.int64))), rows, int(matrix.shape[0])))
+
+
+def nonfinite(name: str, values: int, rows: Any, samples: int | None = None) -> str:
+    """The sentence on so many values that are not finite: which of the samples have them, and how to drop these.
+
+    >>> print(nonfinite("y", 9, [3, 4, 5, 9], 40).partition(". ")[0])
+    y contains NaN or infinity: 9 value(s) in 4 of 40 samples (3-5, 9)
+    """
+    ranges: list[list[int]] = []
+    for row in map(int, rows):
+        if ranges and row == ranges[-1][1] + 1:
+            ranges[-1][1] = row
+        else:
+            ranges.append([row, row])
+    told = [str(a) if a == b else f"{a}-{b}" for a, b in ranges[:_RANGES]] + ["…"] * (len(ranges) > _RANGES)
+    where = f"{len(rows)} of {samples} samples ({', '.join(told)})" if samples else f"sample {', '.join(told)}"
+    drop = f"keep = np.isfinite({name}).reshape(len({name}), -1).all(axis=1), then X[keep] and y[keep]"
+    return f"{name} contains NaN or infinity: {values} value(s) in {where}. To drop these, use {drop}."
+
+
+def shown(value: Any) -> str:
+    """A value as it is shown in a message: at most 80 characters."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+
+
+def unstopped(error: Any) -> str:
+    """The text of an error without its full stop, to be put into a sentence."""
+    return str(error).rstrip().removesuffix(".")
 
 
 def _component(value: Any) -> int | float:

@@ -63,21 +63,35 @@ def test_some_inner_rows_are_spread_over_samples_and_copies():
     assert np.array_equal(y, -x)
 
 
-def test_judged_are_samples_that_the_pca_has_not_seen_with_all_their_copies():
-    order = Order.split(50, 0)
-    found = rows(order, copies=2)
-    for group in found.judged(None):
-        assert group[0] >= order.inner
-        assert {found.x[row, 0] for row in group} == {found.x[group[0], 0]}
-        assert {found.x[row, 1] for row in group} == {0.0, 1.0}
+def test_every_sample_is_judged_with_all_its_copies():
+    found = rows(Order.split(50, 0), copies=2)
+    judged = found.judged(None)
+    assert sorted(group.rows[0] for group in judged) == list(range(50))
+    for group in judged:
+        assert group.own == 1
+        assert {found.x[row, 0] for row in group.rows} == {found.x[group.rows[0], 0]}
+        assert {found.x[row, 1] for row in group.rows} == {0.0, 1.0}
 
 
 def test_what_belongs_together_is_judged_together():
-    order = Order.split(30, 0, together=3)
-    found = rows(order)
+    found = rows(Order.split(30, 0, together=3))
     for group in found.judged(9):
-        assert {found.x[row, 0] // 3 for row in group} == {found.x[group[0], 0] // 3}
-        assert len(group) == 3
+        assert {found.x[row, 0] // 3 for row in group.rows} == {found.x[group.rows[0], 0] // 3}
+        assert len(group.rows) == group.own == 3
+
+
+@given(groups=st.lists(st.integers(0, 12), min_size=2, max_size=60), seed=st.integers(0, 5))
+def test_samples_of_one_group_are_on_one_side_and_are_judged_together(groups, seed):
+    order = Order.split(len(groups), seed, groups=groups)
+    assert sorted(order.samples) == list(range(len(groups)))
+    assert 0 < order.inner < len(groups)
+    found = rows(order)
+    if len(set(groups)) > 1:
+        inner, held = ({groups[sample] for sample in part} for part in order.parts)
+        assert not inner & held
+        judged = [{groups[order.samples[row]] for row in group.rows} for group in found.judged(None)]
+        assert sorted(label for labels in judged for label in labels) == sorted(set(groups))
+    assert len({groups[order.samples[row]] for row in found.firsts}) == len(found.firsts) == len(set(groups))
 
 
 def test_of_very_many_samples_some_are_taken_from_all_over(monkeypatch):

@@ -302,10 +302,10 @@ def test_calibration_pairs_of_different_length_are_refused(fitted):
 def test_nan_in_any_snapshot_is_refused_and_its_trajectory_named(fitted, side):
     spoiled = [part.copy() for part in TRAIN]
     spoiled[side][7, 0] = np.nan
-    with pytest.raises(ValueError, match=rf"^{'Xy'[side]} contains NaN.*: 16 value\(s\), the first in sample 7\.$"):
+    with pytest.raises(ValueError, match=rf"^{'Xy'[side]} contains NaN.*: 16 value\(s\) in 1 of \d+ samples \(7\)"):
         Marching(STEP).fit(*spoiled)
     if side == 0:
-        with pytest.raises(ValueError, match="the first in sample 7"):
+        with pytest.raises(ValueError, match=r"samples \(7\)"):
             fitted.predict(spoiled[0])
 
 

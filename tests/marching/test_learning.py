@@ -1,11 +1,13 @@
 import math
+import warnings
 
 import numpy as np
 import pytest
-from flows import LinearStep, waves
+from flows import LinearStep, bistable, waves
 
 from pcarann import Marching, PCARaNN, Staged, load
 from pcarann.marching.step import looks, takes_judge
+from pcarann.marching.trajectories import Trajectories
 
 FLOW = waves(20)
 SMALL = PCARaNN(n_components=2, widths=(20, 10), n_members=1, scales="energy")
@@ -93,3 +95,39 @@ def test_stages_are_marched_judged_on_roll_outs_and_come_back_from_a_file(tmp_pa
     again = load(tmp_path / "m")
     assert np.array_equal(again.predict(flow[20:, :1], steps=6), model.predict(flow[20:, :1], steps=6))
     assert again.rollout_report_ == model.rollout_report_
+
+
+@pytest.mark.parametrize("repeats", [1, 2])
+@pytest.mark.parametrize("step", [PCARaNN(n_members=2), Staged(n_stages=2, n_features=24, n_members=1)])
+def test_the_fit_report_is_the_error_of_roll_outs_of_new_trajectories(step, repeats):
+    flow = bistable(60, times=6, points=16)
+    order = np.random.default_rng(0).permutation(12 * repeats) % 12
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = Marching(step).fit(flow[order, :2], flow[order, 2:])
+        found = model.predict(flow[12:, :2])
+    missed = np.linalg.norm((found - flow[12:, 2:]).reshape(48, -1), axis=1)
+    real = np.mean(missed / np.linalg.norm(flow[12:, 2:].reshape(48, -1), axis=1))
+    assert 0.5 * real < model.fit_report_.relative_error < 2.0 * real
+    assert (model.fit_report_.samples, model.fit_report_.distinct) == (12 * repeats, 12)
+
+
+def test_repeated_trajectories_are_on_one_side_of_the_split():
+    flow = bistable(10, times=4, points=8)
+    twice = Trajectories.of(*(np.repeat(part, 2, axis=0) for part in (flow[:, :2], flow[:, 2:])), None, step=1, first=0)
+    learning, held = twice.split(0)
+    assert len(held) == 4
+    assert not set(learning.groups) & set(held.groups)
+
+
+def test_the_fit_report_of_a_flow_is_saved(tmp_path):
+    model = Marching(PCARaNN(n_components=4, widths=(20, 10), n_members=2)).fit(FLOW[:, :2], FLOW[:, 2:])
+    model.save(tmp_path / "flow.pcarann")
+    assert load(tmp_path / "flow.pcarann").fit_report_ == model.fit_report_
+
+
+def test_a_flow_of_noise_warns():
+    noise = np.random.default_rng(0).normal(size=(20, 5, 12))
+    with pytest.warns(UserWarning, match="not to be trusted|better than the mean field"):
+        model = Marching(PCARaNN(n_components=4, widths=(20, 10), n_members=2)).fit(noise[:, :2], noise[:, 2:])
+    assert model.fit_report_.useless

@@ -62,5 +62,5 @@ def test_what_was_not_judged_says_why():
 
 def test_a_report_comes_back_from_its_document():
     assert RolloutReport.rebuilt(asdict(GOOD)) == GOOD
-    with pytest.raises(ValueError, match="does not fit together"):
+    with pytest.raises(ValueError):
         RolloutReport.rebuilt(asdict(GOOD) | {"upper": (0.1,)})

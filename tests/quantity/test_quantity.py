@@ -347,7 +347,7 @@ def test_true_fields_are_checked_as_a_model_checks_them(models):
         quantity = model.quantity(of)
         wanted = quantity.calibrate(X, truth).predict_interval(X, 0.2).upper
         assert np.allclose(quantity.calibrate(X, truth.tolist()).predict_interval(X, 0.2).upper, wanted, rtol=1e-12)
-        with pytest.raises(ValueError, match=r"values contains NaN or infinity: 1 value\(s\), the first in sample 7"):
+        with pytest.raises(ValueError, match=r"values contains NaN.* in 1 of \d+ samples \(7"):
             quantity.calibrate(X, values=bad.sum(axis=1))
         with pytest.raises(ValueError, match="y contains NaN or infinity"):
             quantity.calibrate(X, bad)

@@ -1,11 +1,12 @@
 import dask.array as da
 import numpy as np
+import pytest
 from distributed import Client
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pcarann.scale.engine import Budget, Reading
-from pcarann.scale.fields import cut_along, matrix_of, rows_of
+from pcarann.scale.fields import checked_lazy, cut_along, matrix_of, rows_of
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=6), st.integers(300, 20_000))
@@ -72,3 +73,13 @@ def test_what_several_blocks_need_is_not_made_for_each_of_them():
     assert not any(isinstance(block, Reading) for block in blocks)
     assert np.allclose(np.concatenate(da.compute(*blocks, scheduler="sync")), known - known.mean(axis=0))
     assert len(made) <= 20  # once for the mean, once for the blocks: Dask joins tasks of each
+
+
+@pytest.mark.parametrize("kind", [str, object])
+def test_blocks_that_are_not_what_their_array_declares_are_refused(kind):
+    import dask
+
+    values = np.arange(12.0).reshape(4, 3).astype(kind)
+    lazy = da.from_delayed(dask.delayed(lambda: values)(), shape=(4, 3), dtype=np.float64)
+    with pytest.raises(ValueError, match="X must hold real numbers"):
+        checked_lazy(lazy, "X").compute()

@@ -183,11 +183,11 @@ def test_lazy_fields_on_a_mesh_have_its_weights():
 def test_bad_parts_are_named():
     bad = K.copy()
     bad[123, 4] = np.nan
-    with pytest.raises(ValueError, match=r"X\['k'\] contains NaN or infinity.*sample 123"):
+    with pytest.raises(ValueError, match=r"X\['k'\] contains NaN or infinity.*(sample |\()123"):
         PCARaNN(**OPTIONS).fit(lazy(INPUTS | {"k": bad}), lazy(OUTPUTS))
-    with pytest.raises(ValueError, match=r"y\['T'\] contains NaN or infinity: 1 value\(s\), the first in sample 7"):
+    with pytest.raises(ValueError, match=r"y\['T'\] contains NaN or infinity: 1 value\(s\) in \d+ of \d+ samples \(7"):
         PCARaNN(**OPTIONS).fit(lazy(INPUTS), lazy(OUTPUTS | {"T": np.where(np.arange(N) == 7, np.nan, OUTPUTS["T"])}))
-    with pytest.raises(ValueError, match=r"y contains NaN or infinity: 1 value\(s\), the first in sample 123"):
+    with pytest.raises(ValueError, match=r"y contains NaN or infinity: 1 value\(s\) in 1 of \d+ samples \(123"):
         PCARaNN(**OPTIONS).fit(lazy(INPUTS), lazily(bad, 50))
     with pytest.raises(ValueError, match="chunks of unknown size"):
         PCARaNN(**OPTIONS).fit({"k": lazily(K, 70)[lazily(ANGLE, 70) > 0.5], "angle": ANGLE}, U)

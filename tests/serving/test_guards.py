@@ -129,3 +129,19 @@ def test_what_was_admitted_leaves_again(path):
         client.get("/v2")
         client.post("/v2/models/waves/infer", content=b"x")
     assert (app.service.admission.requests, app.service.admission.memory) == (0, 0)
+
+
+@pytest.mark.parametrize(("site", "status"), [("same-origin", 200), ("none", 200), ("cross-site", 403)])
+def test_requests_that_a_browser_calls_cross_site_are_refused(path, site, status):
+    found = served(path).get("/v2", headers={"sec-fetch-site": site})
+    assert found.status_code == status
+
+
+def test_every_answer_is_for_pages_of_the_server_alone(path):
+    client = served(path)
+    for one in ("/v2", "/v2/health/live", "/metrics", "/nowhere", "/v2/models/waves"):
+        assert client.get(one).headers["cross-origin-resource-policy"] == "same-origin"
+
+
+def test_a_long_request_line_is_refused(path):
+    assert served(path).get("/v2?" + "a" * 20_000).status_code == 431

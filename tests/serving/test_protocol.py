@@ -128,3 +128,46 @@ def test_many_at_a_time_get_their_own_rows(path, model, X, clients):
         found = list(pool.map(lambda i: arrays(client.post(INFER, json=question(X[i % 30 : i % 30 + 1]))), range(64)))
     for i, one in enumerate(found):
         np.testing.assert_allclose(one["outputs"], model.predict(X[i % 30 : i % 30 + 1]), rtol=1e-9, atol=1e-12)
+
+
+def test_silent_connections_end_at_the_idle_limit(path):
+    with running([path], Limits(idle=0.3)) as url, ThreadPoolExecutor(5) as pool:
+        began = time.monotonic()
+        silent = [pool.submit(said, url), pool.submit(said, url, HEAD)]
+        drop_by_drop = pool.submit(drops, url, HEAD[:8])
+        half_a_body = pool.submit(said, url, HEAD + b"Content-Length: 100\r\n\r\n{")
+        assert [one.result() for one in silent] == [b"", b""]
+        drop_by_drop.result()
+        assert status_and_error(half_a_body.result())[0] == 408
+        assert time.monotonic() - began < 5
+
+
+def drops(url, head):
+    """Send a head byte by byte until the connection is closed."""
+    with connected(url) as sent:
+        for i in range(100):
+            try:
+                sent.sendall(head[i : i + 1] or b"a")
+                time.sleep(0.1)
+            except OSError:
+                return
+    raise AssertionError("It was never closed.")
+
+
+def test_a_body_that_comes_slowly_but_steadily_is_answered(path, X):
+    body = json.dumps(question(X[:1])).encode()
+    pieces = [body[i : i + 1 + len(body) // 8] for i in range(0, len(body), 1 + len(body) // 8)]
+    head = HEAD + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
+    with running([path], Limits(idle=0.6)) as url:
+        assert said(url, head, *pieces, pause=0.15).startswith(b"HTTP/1.1 200")
+
+
+def test_a_request_line_counts_as_head(path):
+    with running([path]) as url:
+        found = said(url, b"GET /v2?" + b"a" * 60_000 + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert status_and_error(found)[0] in (400, 431)
+
+
+def test_answers_without_an_application_are_for_own_pages_too(path):
+    with running([path]) as url:
+        assert b"cross-origin-resource-policy: same-origin" in said(url, b"HELLO\r\n\r\n")

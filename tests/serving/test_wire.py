@@ -87,7 +87,7 @@ REFUSED = {
     "a part of a number": (one(datatype="INT64", data=[1, 1.5, 3, 4]), "none of INT64"),
     "a missing whole number": (one(datatype="INT8", data=[1, None, 3, 4]), "none of INT8"),
     "a number beyond single precision": (one(datatype="FP32", data=[1, 1e300, 3, 4]), "none of FP32"),
-    "a number beyond all": (one(data=[1, 10**400, 3, 4]), "lists of different lengths, or no numbers"),
+    "a number beyond all": (one(data=[1, 10**400, 3, 4]), "too large"),
     "a shape that no body fills": (one(shape=[10**30, 4]), "data are fewer"),
     "bytes that no body has": (one(shape=[10**30], data=None, parameters={"binary_data_size": 8}), "found 8"),
     "many tensors": ({"inputs": one()["inputs"] * 300}, "300 tensors"),
@@ -179,3 +179,9 @@ def test_an_answer_is_read_back(datatype):
 def test_what_is_asked_for_is_read():
     outputs = [{"name": "u"}, {"name": "v", "parameters": {"binary_data": True}}]
     assert read(one() | {"outputs": outputs}).outputs == (Asked("u"), Asked("v", True))
+
+
+def test_a_whole_number_of_many_digits_is_called_so():
+    text = b'{"inputs":[{"name":"a","shape":[1,1],"datatype":"FP64","data":[1' + b"0" * 4000 + b"]}]}"
+    with pytest.raises(Refused, match="too large"):
+        read_request(text, None, 1 << 20)

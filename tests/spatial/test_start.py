@@ -49,7 +49,9 @@ def test_an_input_of_another_size_is_not_taken(units):
 def test_predictions_for_training_samples_have_not_seen_them(together):
     """One nearest neighbour repeats whatever it has seen."""
     a, u = A[:22], U[:22]
-    start, found = Start.fitted(KNeighborsRegressor(1), (a, u), ((16,), (16,)), 0, together)
+    start, found = Start.fitted(
+        KNeighborsRegressor(1), (a, u), ((16,), (16,)), 0, [i // together for i in range(len(a))]
+    )
     assert np.array_equal(start(a), u)
     distance = np.linalg.norm(found[:, None] - u[None], axis=2)
     assert (distance.min(axis=1) == 0).all()  # each is some sample
@@ -66,13 +68,13 @@ def test_four_fifths_are_fitted_each_time_and_then_all():
             sizes.append(len(X))
             return super().fit(X, y)
 
-    Start.fitted(Counting(1), (A, U), ((16,), (16,)), 0, 1)
+    Start.fitted(Counting(1), (A, U), ((16,), (16,)), 0, range(len(A)))
     assert sizes == [23 - 5, 23 - 5, 23 - 5, 23 - 4, 23 - 4, 23]
     assert len(sizes) == FOLDS + 1
 
 
 def test_fewer_groups_than_folds_are_left_out_one_by_one():
-    _, found = Start.fitted(KNeighborsRegressor(1), (A[:22], U[:22]), ((16,), (16,)), 0, 11)
+    _, found = Start.fitted(KNeighborsRegressor(1), (A[:22], U[:22]), ((16,), (16,)), 0, [i // 11 for i in range(22)])
     assert np.isfinite(found).all()
     assert not (found[:, None] == U[None, :22]).all(axis=2).diagonal().any()
 
@@ -80,7 +82,7 @@ def test_fewer_groups_than_folds_are_left_out_one_by_one():
 def test_the_model_handed_in_is_left_alone_and_sees_fields_on_their_grid():
     a, u = planes(12, (8, 4)), planes(12, (8, 4), 1)
     model = PCARaNN(n_components=3, widths=(8, 6), n_members=1, scales="energy")
-    start, found = Start.fitted(model, (a.reshape(12, -1), u.reshape(12, -1)), ((8, 4), (8, 4)), 0, 1)
+    start, found = Start.fitted(model, (a.reshape(12, -1), u.reshape(12, -1)), ((8, 4), (8, 4)), 0, range(12))
     assert not hasattr(model, "_fitted")
     assert start.model.input_pca_.grid == (8, 4)
     assert found.shape == (12, 32)

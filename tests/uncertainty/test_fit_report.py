@@ -102,3 +102,31 @@ def test_a_report_says_what_a_fit_is_worth(r2, said):
 def test_a_report_names_the_ridge_in_use(pairs, ridge):
     model = PCARaNN(n_components=6, widths=(20, 10), n_members=1, scales="energy", ridge=ridge).fit(*pairs[:100])
     assert model.fit_report_.ridge == ridge
+
+
+def test_the_standard_error_is_the_scatter_of_means_over_samples():
+    rng = np.random.default_rng(0)
+    missed, sizes, centred = rng.exponential(size=(3, 4000, 25))
+    reports = [FitReport.of_errors(*rows) for rows in zip(missed, 4 + sizes, 1 + centred, strict=True)]
+    for figure, deviation in (("relative_error", "standard_error"), ("r2", "r2_standard_error")):
+        scatter = np.std([getattr(report, figure) for report in reports])
+        assert np.mean([getattr(report, deviation) for report in reports]) == pytest.approx(scatter, rel=0.1)
+
+
+def test_repeats_do_not_make_an_error_more_certain():
+    missed, sizes, centred = np.random.default_rng(0).exponential(size=(3, 12)) + np.array([[0], [4], [1]])
+    once = FitReport.of_errors(missed, sizes, centred)
+    repeated = (np.repeat(part, 50) for part in (missed, sizes, centred))
+    often = FitReport.of_errors(*repeated, groups=np.repeat(np.arange(12), 50))
+    assert often.distinct == once.distinct == 12
+    for name in ("relative_error", "r2", "standard_error", "r2_standard_error"):
+        assert getattr(often, name) == pytest.approx(getattr(once, name), rel=1e-12)
+
+
+@pytest.mark.parametrize("n", [4, 6, 9])
+def test_a_fit_to_few_samples_of_noise_warns(n):
+    rng = np.random.default_rng(0)
+    with pytest.warns(UserWarning, match="better than the mean field"):
+        PCARaNN(n_components=2, n_members=2, scales="energy", ridge="gcv").fit(
+            rng.normal(size=(n, 4)), rng.normal(size=(n, 6))
+        )

@@ -277,6 +277,9 @@ def _flow_facts(model: Any) -> dict[str, Any]:
         "calibration_samples": flow.calibration.n_samples if flow.calibration else 0,
         "calibration_stale": flow.stale,
     }
+    if (told := getattr(model, "fit_report_", None)) is not None:
+        facts |= {"validation_error": _finite(told.relative_error), "validation_r2": _finite(told.r2)}
+        facts["fit_report"] = str(told)
     if (report := getattr(model, "rollout_report_", None)) is None:
         return facts
     facts |= {"fit_seconds": model.fit_seconds_.get("total", 0.0), "rollout_trajectories": report.trajectories}

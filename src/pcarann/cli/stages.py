@@ -86,4 +86,6 @@ def stage_facts(model: Any) -> dict[str, Any]:
         "report": str(report),
     }
     facts |= packing_facts(fitted.packing)
-    return facts | ({"validation_error": report.steps[-1].error} if report.steps else {})
+    if (found := getattr(model, "fit_report_", None)) is not None:
+        facts |= {"validation_error": found.relative_error, "validation_r2": found.r2, "fit_report": str(found)}
+    return facts

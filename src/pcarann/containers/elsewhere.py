@@ -17,6 +17,7 @@ from pcarann.containers.scaling import OutputCode
 from pcarann.latent.resampled import Target
 from pcarann.mesh.mesh import Mesh
 from pcarann.mesh.stencil import Stencil
+from pcarann.validation import shown
 
 __all__ = ["AtPoints", "OfParts"]
 
@@ -43,7 +44,7 @@ class AtPoints(Target):
         if points.ndim != 2 or points.shape[1] != mesh.points.shape[1] or not len(points):
             raise ValueError(
                 f"target must be a mesh, or an array (n, {mesh.points.shape[1]}) of points in the coordinates of the "
-                f"mesh, got {wanted!r}."
+                f"mesh, got {shown(wanted)}."
             )
         return cls(points=points, axis=mesh.node_axis(grid), stencil=mesh.interpolation(points)), other
 

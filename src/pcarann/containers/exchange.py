@@ -20,9 +20,8 @@ def checked_outputs(y: Any, fitted: State) -> Array:
 
 
 def refuse_unaligned(X: Any, y: Any, fitted: State) -> None:
-    """Refuse inputs and outputs whose samples are called otherwise."""
-    if fitted.packing is not None:
-        fitted.packing.refuse_unaligned(X, y)
+    """Raise ValueError where samples of inputs and outputs, or times of trajectories, do not go together."""
+    fitted.refuse_unaligned(X, y)
 
 
 def handed_out(X: Array, fitted: State, fields: Array) -> Array:

@@ -13,11 +13,13 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
-__all__ = ["Label", "is_labelled", "is_labelled_set", "opened", "sample_dim"]
+__all__ = ["Label", "as_numbers", "is_labelled", "is_labelled_set", "opened", "sample_dim", "uneven_step"]
 
 SAMPLES = ("sample", "samples", "case", "cases", "run", "runs", "realization", "realisation", "draw")
 """Names of a dimension that counts samples"""
 _SAME = 1e-6  # of the extent of an axis: coordinates that differ by rounding in single precision
+_EVEN = 0.05  # of the median step: largest difference between steps of evenly spaced coordinates
+_ROUNDINGS = 8  # roundings of the largest coordinate by which a step may differ
 
 Values = np.ndarray[Any, np.dtype[Any]]
 
@@ -54,6 +56,43 @@ class Label:
                 raise ValueError(f"The coordinates of {what} along {dim!r} repeat or are not finite.")
             if not ((steps > 0).all() or (steps < 0).all()):
                 raise ValueError(f"The coordinates of {what} along {dim!r} are not sorted: use sortby({dim!r}) first.")
+
+    def refuse_uneven(self, what: str, dims: Sequence[str]) -> None:
+        """Raise ValueError where coordinates along one of these dimensions are not evenly spaced."""
+        for dim in dims:
+            along, values = self.coords.get(dim, ((), np.empty(0)))
+            numbers = as_numbers(values) if along == (dim,) else None
+            if numbers is None or uneven_step(numbers, values.dtype) is None:
+                continue
+            steps = np.abs(np.diff(numbers))
+            raise ValueError(
+                f"The coordinates of {what} along {dim!r} are not evenly spaced (steps from {steps.min():.3g} to "
+                f"{steps.max():.3g}), but stages assume even spacing: interpolate X and y to np.linspace, pass the "
+                "points as a Mesh, or use PCARaNN."
+            )
+
+    def refuse_elsewhere(self, inputs: Label, what: str) -> None:
+        """Raise ValueError where inputs have other coordinates than these outputs along a dimension that both have.
+
+        With another number of points, which stages interpolate, both must have the same first and last coordinate.
+        """
+        for dim in self.dims:
+            (own, mine), (other, theirs) = (one.coords.get(dim, ((), np.empty(0))) for one in (self, inputs))
+            if own != (dim,) or other != (dim,) or not mine.size or not theirs.size:
+                continue
+            ends = mine.shape != theirs.shape and min(mine.size, theirs.size) > 1
+            if mine.shape == theirs.shape or ends:
+                pair = [one[[0, -1]] if ends else one for one in (mine, theirs)]
+                if not _alike(*pair):
+                    raise ValueError(
+                        f"{what} and y have different coordinates along {dim!r}: stages see both at the same points, "
+                        "so interpolate one of them."
+                    )
+
+    def agrees_with(self, other: Label) -> bool:
+        """Whether dimensions are the same, and coordinates along them where both have some."""
+        pairs = [(self.coords.get(dim), other.coords.get(dim)) for dim in self.dims]
+        return self.dims == other.dims and all(a is None or b is None or _alike(a[1], b[1]) for a, b in pairs)
 
     def refuse_other(self, found: Label, what: str) -> None:
         """Refuse an array with other dimensions, or other coordinates along them."""
@@ -94,6 +133,37 @@ def _alike(known: Values, given: Values) -> bool:
         return bool(np.array_equal(known, given))
     extent = float(np.ptp(known)) if known.size else 1.0
     return bool(np.abs(known - given).max(initial=0.0) <= _SAME * (extent or 1.0))
+
+
+def as_numbers(values: Values) -> Values | None:
+    """Coordinates as float64; dates and durations as seconds after the first one; None for words."""
+    if values.dtype.kind in "fiu":
+        return values.astype(np.float64)
+    if not values.size:
+        return None
+    try:
+        since: Any = values - values.flat[0]
+        seconds: Values = since.astype("timedelta64[ns]") / np.timedelta64(1, "s")
+    except (TypeError, ValueError):
+        return None
+    return seconds
+
+
+def uneven_step(numbers: Values, dtype: np.dtype[Any]) -> int | None:
+    """Position of the first step that differs from the median one by more than 5 % and rounding; None where none does.
+
+    `dtype` is that of the coordinates before they became float64.
+
+    >>> uneven_step(np.array([0.0, 0.1, 0.2, 0.5, 0.6]), np.dtype(np.float64))
+    2
+    """
+    steps = np.diff(numbers)
+    if not len(steps):
+        return None
+    usual = float(np.median(steps))
+    rounding = _ROUNDINGS * float(np.finfo(dtype).eps) * float(np.abs(numbers).max()) if dtype.kind == "f" else 0.0
+    off = ~(np.abs(steps - usual) <= _EVEN * abs(usual) + min(rounding, 0.25 * abs(usual)))
+    return int(np.argmax(off)) if off.any() or not usual else None
 
 
 def is_labelled(value: Any) -> bool:

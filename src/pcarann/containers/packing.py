@@ -9,7 +9,7 @@ are coded side by side (`coding`, for models of latents) or stacked on one grid 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from pcarann.containers.labels import is_labelled, is_labelled_set
 from pcarann.containers.parts import Opened, Side, refuse_other_samples
 from pcarann.containers.quadrature import quadrature_of
 from pcarann.containers.scaling import OutputCode, holes_of
-from pcarann.containers.stacking import InputStack, OutputStack
+from pcarann.containers.stacking import FEWEST_POINTS, InputStack, OutputStack
 from pcarann.mesh.mesh import Mesh
 from pcarann.uncertainty.bands import Band
 from pcarann.validation import check_fields, check_pair_lengths, required, warn_user
@@ -168,9 +168,16 @@ class Packed(NamedTuple):
 
 
 def packed(
-    X: Any, y: Any, *, mesh: Mesh | None = None, in_space: bool = False, device: str | None = None, seed: int = 0
+    X: Any,
+    y: Any,
+    *,
+    mesh: Mesh | None = None,
+    in_space: bool = False,
+    axes: Sequence[int] | None = None,
+    device: str | None = None,
+    seed: int = 0,
 ) -> Packed:
-    """Whatever was handed to `fit` as two arrays; `in_space` for stages."""
+    """Whatever was handed to `fit` as two arrays; `in_space` for stages, whose `axes` of space may be known."""
     y = required(y)
     if mesh is None and _is_plain(X) and _is_plain(y):
         return Packed(X, y)
@@ -180,6 +187,8 @@ def packed(
     told = told_weights(inputs, outputs, mesh, in_space)
     packing = Packing(inputs, outputs, mesh=mesh)
     if in_space:
+        if mesh is None:
+            _refuse_uneven(packing, axes)
         return _stacked(packing, given, truth, place)
     array, weight = truth.first, told[1].get(outputs.names[0])
     if not is_one(outputs):
@@ -232,6 +241,15 @@ def _stacked(packing: Packing, given: Opened, truth: Opened, place: Place) -> Pa
     inputs = InputStack.of(packing.inputs.parts, given.arrays, outputs, place)
     packing = replace(packing, input_code=inputs, output_code=outputs)
     return Packed(inputs(given.arrays, place), outputs(truth.arrays, place), packing)
+
+
+def _refuse_uneven(packing: Packing, axes: Sequence[int] | None) -> None:
+    """Raise ValueError where inputs or outputs are unevenly spaced along these axes, or along all that may be space."""
+    count = len(packing.outputs.parts[0].grid)
+    told = [i for i in axes or () if isinstance(i, int | np.integer)]  # others are refused with the layout
+    space = range(-count, 0) if axes is None else [int(i) if i < 0 else int(i) - count for i in told]
+    for side, what in ((packing.inputs, "X"), (packing.outputs, "y")):
+        side.refuse_uneven(what, space, FEWEST_POINTS if axes is None else 1)
 
 
 def _is_plain(value: Any) -> bool:

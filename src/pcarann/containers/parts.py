@@ -7,7 +7,7 @@ names, grids, columns and labels; `arrays` opens the same kind of thing again an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from pcarann.backend.arrays import Array
 from pcarann.containers.labels import Label, is_labelled, is_labelled_set, opened, sample_dim
-from pcarann.validation import check_numeric
+from pcarann.validation import check_numeric, unstopped
 
 __all__ = ["Opened", "Part", "Side", "refuse_other_samples", "said_of"]
 
@@ -121,6 +121,17 @@ class Side:
                 known, given = labels[0].along(dim), part.label.along(dim)
                 if known is not None and given is not None and (known[0] < known[-1]) != (given[0] < given[-1]):
                     raise ValueError(f"Coordinates along {dim!r} rise on one side and fall on the other: sort them.")
+            labels[0].refuse_elsewhere(part.label, said_of("X", part.name))
+
+    def refuse_uneven(self, what: str, axes: Sequence[int], least: int) -> None:
+        """Raise ValueError where a labelled part is unevenly spaced on an axis of `least` points or more.
+
+        Axes are counted from the last one, as negative numbers.
+        """
+        for part in self.parts:
+            if part.label is not None:
+                there = [i for i in axes if -i <= len(part.grid) and part.grid[i] >= least]
+                part.label.refuse_uneven(said_of(what, part.name), [part.label.dims[i] for i in there])
 
     def with_holes(self, holes: Mapping[str, Values]) -> Side:
         """The same where some grids have points without values."""
@@ -256,7 +267,7 @@ def _as_array(value: Any, said: str) -> Values:
         if found.dtype.kind == "O":
             found = found.astype(np.float64)
     except (ValueError, TypeError) as refused:
-        raise ValueError(f"{said} must hold real numbers: {refused}.") from None
+        raise ValueError(f"{said} must hold real numbers: {unstopped(refused)}.") from None
     return found
 
 

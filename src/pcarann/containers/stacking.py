@@ -22,10 +22,11 @@ from pcarann.containers.parts import Part
 from pcarann.containers.scaling import matrix_of, scale_of
 from pcarann.mesh.mesh import Mesh
 
-__all__ = ["InputStack", "OutputStack", "space_of"]
+__all__ = ["FEWEST_POINTS", "InputStack", "OutputStack", "space_of"]
 
 Values = np.ndarray[Any, np.dtype[Any]]
-_FEWEST = 8  # points of an axis of space
+FEWEST_POINTS = 8
+"""Of an axis of space"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +235,7 @@ def space_of(grid: tuple[int, ...]) -> tuple[int, ...]:
     ((32, 32), (32,), ())
     """
     first = len(grid)
-    while first and grid[first - 1] >= _FEWEST:
+    while first and grid[first - 1] >= FEWEST_POINTS:
         first -= 1
     return grid[first:]
 

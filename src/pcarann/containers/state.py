@@ -55,6 +55,12 @@ class State(Protocol):
     def refuse_shape(self, shape: tuple[int, ...]) -> None:
         """Refuse inputs of a shape (samples, …) that is not theirs."""
 
+    def refuse_unaligned(self, X: Any, y: Any = None) -> None:
+        """Raise ValueError where labels of inputs and outputs do not go together, or are others than those of the fit.
+
+        Without y, only what inputs alone can tell.
+        """
+
     def outputs(self, fields: Array) -> Array:
         """(samples, values) outputs as they were handed in, to the units inside."""
 

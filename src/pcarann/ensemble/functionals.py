@@ -42,7 +42,9 @@ class Functionals(Ensemble):
             members = tuple(replace(m, coefficients=contiguous(m.coefficients @ found[0].modes)) for m in members)
             found = [_alone(found[0])]
         parts = (ensemble.input_pca, found[0], members, group, ensemble.averaged)
-        return cls(*parts, ensemble.steady, ensemble.prepared, moved=tuple(found))
+        known = ensemble.residual_spread
+        known = None if known is None else known.projected(weights)
+        return cls(*parts, ensemble.steady, ensemble.prepared, known, moved=tuple(found))
 
     def output_energies(self) -> Array:
         """Σ over training samples of the squares of the centred values, (1, k), on average over a symmetry."""

@@ -2,7 +2,8 @@
 
     û⁽ᵏ⁾ = G_U(V⁽ᵏ⁾ᵀ h⁽ᵏ⁾(F_A(a))),   μ = mean over k,   σ² = Σₖ (û⁽ᵏ⁾ − μ)² / (K − 1)
 
-The members differ in their random weights alone. Since G_U is affine, the mean of the fields is the field of the
+The members differ in their random weights alone. One or two of them, and those of a kernel, do not show how wrong their
+mean is: there σ² counts what left-out samples show (`pcarann.ensemble.residual_spread`). Since G_U is affine, the mean of the fields is the field of the
 mean latents: it costs one decoding. The spread costs K decodings of latent deviations, summed in blocks of
 samples, so that K full-size fields never exist together.
 
@@ -20,12 +21,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from pcarann.backend.arrays import Array, Place, cuts, place_of, taken
+from pcarann.backend.arrays import Array, Place, cuts, place_of, taken, to_host
 from pcarann.backend.concurrency import concurrently, least_seconds, single_threaded, unhurried
 from pcarann.backend.random import spread
 from pcarann.ensemble.members import Member
 from pcarann.ensemble.pairs import ROWS
 from pcarann.ensemble.prepared import Prepared
+from pcarann.ensemble.residual_spread import ResidualSpread
 from pcarann.latent.pca import PCA
 from pcarann.latent.resampled import Target, resampled
 from pcarann.symmetry.generators import Symmetry
@@ -61,6 +63,8 @@ class Ensemble:
     """Whether samples that go one by one were seen to differ from those in a tile by rounding alone"""
     prepared: Prepared | None = None
     """What was kept for calls with few samples, where it was asked for"""
+    residual_spread: ResidualSpread | None = None
+    """What left-out samples show of the error; None for three members or more of random layers"""
 
     @property
     def place(self) -> Place:
@@ -87,7 +91,12 @@ class Ensemble:
     def on(self, target: Any, inputs: Any, symmetry: Symmetry | None) -> Ensemble:
         """Return the same ensemble with outputs, and inputs if asked, on another grid, or a refusal."""
         input_pca, output_pca, group = self.input_pca, self.output_pca, self.group
-        output_pca = resampled(output_pca, Target.of(target, output_pca.grid))
+        wanted_outputs, grid = Target.of(target, output_pca.grid), output_pca.grid
+        output_pca, residual_spread = resampled(output_pca, wanted_outputs), self.residual_spread
+        if residual_spread is not None and output_pca is not self.output_pca:
+            residual_spread = residual_spread.moved(
+                lambda fields: self.place.put(wanted_outputs(to_host(fields), grid))
+            )
         if inputs is not None:
             wanted = Target.of(inputs, input_pca.grid, "inputs")
             if wanted.points is not None:
@@ -102,7 +111,8 @@ class Ensemble:
                     f"The symmetry has {group.order} elements on the new grids, but {self.group.order} on those of the "
                     "training: fit with one that has as many on both."
                 )
-        return replace(self, input_pca=input_pca, output_pca=output_pca, group=group)
+        parts = {"input_pca": input_pca, "output_pca": output_pca, "residual_spread": residual_spread}
+        return replace(self, **parts, group=group)
 
     def over_members(
         self, function: Callable[[Member], Result], samples: int, seconds: float = math.inf
@@ -155,19 +165,32 @@ class Ensemble:
             return
         size = max(1, _FIELD_BYTES // (8 * values * len(self.members)))
         for rows in cuts(orbit[0].shape[0], size):
-            yield rows, *_spread(self._averaged_members([x[rows, :] for x in orbit]))
+            part = [x[rows, :] for x in orbit]
+            fields = self._averaged_members(part)
+            mean = self.place.xp.mean(fields, axis=0)
+            fields -= mean
+            yield rows, mean, self._std(lambda fields=fields: _squares(fields), self._relative(part), mean)
 
-    def member_blocks(self, orbit: list[Array], members: bool) -> Iterator[tuple[slice, list[Array]]]:
-        """Yield (rows, fields) for blocks of the latents of an orbit: the mean, then those of each member if asked."""
-        copies = len(self.members) + 1 if members else 1
+    def member_blocks(
+        self, orbit: list[Array], members: bool, directions: bool = False
+    ) -> Iterator[tuple[slice, list[Array]]]:
+        """Yield (rows, fields) for blocks of the latents of an orbit: the mean, then those of each member if asked.
+
+        Then, if asked, μ + √v L for each direction L of left-out residuals, where there are such.
+        """
+        known = self.residual_spread if directions else None
+        steps = () if known is None else known.whole_directions
+        copies = 1 + len(self.members) * members + len(steps)
         size = max(_TILE, _FIELD_BYTES // (8 * copies * int(self.output_pca.mean.shape[0])) // _TILE * _TILE)
         for rows in cuts(orbit[0].shape[0], size):
             part = [x[rows, :] for x in orbit]
             if members:
                 fields = self._averaged_members(part)
-                yield rows, [self.place.xp.mean(fields, axis=0), *(fields[k, :, :] for k in range(len(self.members)))]
+                found = [self.place.xp.mean(fields, axis=0), *(fields[k, :, :] for k in range(len(self.members)))]
             else:
-                yield rows, [self.mean_fields(part)]
+                found = [self.mean_fields(part)]
+            size_of_step = self._relative(part) ** 0.5 if len(steps) else 0.0
+            yield rows, [*found, *(found[0] + size_of_step * steps[j, :] for j in range(len(steps)))]
 
     def output_energies(self) -> Array:
         """Σ over training samples of the squares of centred outputs, (1, values), as their modes hold it.
@@ -185,9 +208,10 @@ class Ensemble:
         for outer in cuts(x.shape[0], ROWS):
             latents = self.place.xp.stack(list(self._latents([x[outer, :]])))
             for start in range(0, outer.stop - outer.start, size):
-                mean, std = self._mean_and_std(latents[:, start : min(start + size, latents.shape[1]), :])
+                some = latents[:, start : min(start + size, latents.shape[1]), :]
                 rows = slice(outer.start + start, min(outer.start + start + size, outer.stop))
                 count = rows.stop - rows.start
+                mean, std = self._mean_and_std(some, self._relative([x[rows, :]]))
                 yield rows, mean[:count, :], std[:count, :]
 
     def _averaged_members(self, orbit: list[Array]) -> Array:
@@ -268,42 +292,56 @@ class Ensemble:
         for _ in concurrently(function, blocks, place=self.place, bytes_each=costs[0], seconds_each=costs[1]):
             pass
 
-    def _mean_and_std(self, latents: Array) -> tuple[Array, Array]:
-        """μ and σ of (members, samples, latent) predictions."""
+    def _relative(self, orbit: list[Array]) -> Array | float:
+        """v of the latents of an orbit, (samples, 1), in whole tiles; 1 where there is none."""
+        if self.residual_spread is None or self.residual_spread.posterior is None:
+            return 1.0
+        return self.residual_spread.relative([padded(part) for part in orbit])[: orbit[0].shape[0], :]
+
+    def _std(self, squares: Callable[[], Array], relative: Array | float, mean: Array) -> Array:
+        """σ of predictions like the mean, where `squares` sums the members' deviations and v is `relative`."""
+        xp, known, members = self.place.xp, self.residual_spread, len(self.members)
+        if members == 1 and known is None:
+            return xp.zeros_like(mean)
+        variance: Array = 0.0
+        if members > 1 and not (known is not None and known.alone):
+            variance = squares() / (members - 1)
+        return xp.sqrt(variance if known is None else variance + relative * known.variance + xp.zeros_like(mean))
+
+    def _mean_and_std(self, latents: Array, relative: Array | float) -> tuple[Array, Array]:
+        """μ and σ of (members, samples, latent) predictions, padded to whole tiles, and v of the samples."""
         xp = self.place.xp
         centre = xp.mean(latents, axis=0)
         mean = self._decoded(centre)
-        if len(self.members) == 1:
-            return mean, xp.zeros_like(mean)
-        squares = self.place.zeros(*mean.shape)
-        if self._one_by_one(int(mean.shape[0])):
-            with single_threaded(self.place):
-                for row in range(int(mean.shape[0])):
-                    deviations = (latents[:, row, :] - centre[row, :]) @ self.output_pca.modes
-                    squares[row, :] = xp.sum(deviations * deviations, axis=0) / (len(self.members) - 1)
-            return mean, xp.sqrt(squares)
 
-        def add(rows: slice) -> None:
-            part = squares[rows, :]
-            for k in range(len(self.members)):
-                deviation = (latents[k, rows, :] - centre[rows, :]) @ self.output_pca.modes
-                deviation *= deviation
-                part += deviation
+        def squared() -> Array:
+            squares = self.place.zeros(*mean.shape)
+            if self._one_by_one(int(mean.shape[0])):
+                with single_threaded(self.place):
+                    for row in range(int(mean.shape[0])):
+                        deviations = (latents[:, row, :] - centre[row, :]) @ self.output_pca.modes
+                        squares[row, :] = xp.sum(deviations * deviations, axis=0)
+                return squares
 
-        self._shared(add, int(mean.shape[0]), self.output_pca)
-        squares /= len(self.members) - 1
-        return mean, xp.sqrt(squares)
+            def add(rows: slice) -> None:
+                part = squares[rows, :]
+                for k in range(len(self.members)):
+                    deviation = (latents[k, rows, :] - centre[rows, :]) @ self.output_pca.modes
+                    deviation *= deviation
+                    part += deviation
+
+            self._shared(add, int(mean.shape[0]), self.output_pca)
+            return squares
+
+        if not isinstance(relative, float) and int(relative.shape[0]) < int(mean.shape[0]):
+            relative = padded(relative)
+        return mean, self._std(squared, relative, mean)
 
 
-def _spread(fields: Array) -> tuple[Array, Array]:
-    """Mean and standard deviation over the members of (members, samples, values) fields."""
-    xp = place_of(fields).xp
-    mean = xp.mean(fields, axis=0)
-    if fields.shape[0] == 1:
-        return mean, xp.zeros_like(mean)
-    fields -= mean
-    fields *= fields
-    return mean, xp.sqrt(xp.sum(fields, axis=0) / (fields.shape[0] - 1))
+def _squares(deviations: Array) -> Array:
+    """Σ over the members of the squares of (members, samples, values) deviations, in their memory."""
+    deviations *= deviations
+    return place_of(deviations).xp.sum(deviations, axis=0)
 
 
 def _seconds(pca: PCA, samples: int) -> float:

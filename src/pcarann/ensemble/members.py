@@ -13,19 +13,24 @@ from pcarann.backend.concurrency import alike, concurrently, least_seconds
 from pcarann.backend.linearized import Linearized
 from pcarann.backend.progress import Tick
 from pcarann.backend.random import spread
-from pcarann.ensemble.maps import FeatureMap, Features, RandomMap
+from pcarann.ensemble.maps import FeatureMap, Features
 from pcarann.ensemble.pairs import ROWS, Pairs
 from pcarann.features.random_layers import HiddenLayers, RandomFeatures
+from pcarann.latent.rows import LeaveOut
 from pcarann.readout.direct import ReadoutReport, solve_readout, transposed_product
-from pcarann.readout.leave_out import left_out_residuals
+from pcarann.readout.leave_out import distinct_residuals, left_out_residuals, refitted_residuals
 from pcarann.readout.ridge import choose_ridge, spectrum_of_rows, spectrum_of_sums
 from pcarann.readout.streamed import solve_sums
 
 __all__ = ["Member", "Predictors", "fit_members", "keeps_weights", "resolve_ridge"]
 
 _ANCHOR_ROWS = 4096  # that anchors are taken from and features are kept of, at most; more rows are streamed
-_KERNEL_JUDGES = 8  # of which each can judge but the few samples that are no landmarks of it
-_JUDGES = 1  # members that predict what they have not seen, so that a fit can be judged
+_JUDGES = 5  # members that predict samples without having seen them, at least; all where rows are few
+_FEW_ROWS = 400
+_REFITTING = 3  # those whose readouts are fitted anew, where rows are not so few that it costs nothing
+_FEW_REFITTED = 100  # rows
+_ROUNDING = 1e-9  # of latents, by which equal ones differ
+_LEAST_SHARE = 0.1  # of a squared error, that a larger ensemble leaves of it
 _KEPT_WEIGHT_BYTES = 1 << 30  # hidden weights stay in memory up to here, and are drawn at each use beyond
 
 
@@ -92,46 +97,85 @@ def fit_members(
     *,
     n_members: int,
     ridge: float,
-    judged: Sequence[Sequence[int]] = (),
+    judged: Sequence[LeaveOut] = (),
     tick: Tick = lambda stage, done, total: None,
 ) -> tuple[tuple[Member, ...], dict[int, Array]]:
     """Fit members 0, …, K − 1 to latent pairs; return them with the residuals of judged rows.
 
-    A judged sample is given by its row and those of its copies: its residual is the mean over the first members, which
-    predict it without it.
+    A residual is that of the mean of all members, fitted without the sample and its group, as some of them show it.
     """
     x, y, anchors = pairs.x, pairs.y, spread(pairs.originals, _ANCHOR_ROWS)
-    judges = min(n_members, _JUDGES if isinstance(feature_map, RandomMap) else _KERNEL_JUDGES) if judged else 0
+    repeated = any(one.own > 1 for one in judged)
+    judges = n_members if x.shape[0] <= _FEW_ROWS else min(n_members, _JUDGES)
+    few = x.shape[0] <= _FEW_REFITTED
+    refitting = min(n_members, _JUDGES if few else _REFITTING)
+    groups, own = [one.rows for one in judged], [one.own for one in judged]
+    equal = repeated and sum(own) == x.shape[0] and _equal(x, groups)
 
-    def fit_member(k: int) -> tuple[Member, Sequence[Sequence[int]], Array | None]:
+    def fit_member(k: int) -> tuple[Member, Array | None]:
         features, H = feature_map.features(k, x, anchors)
-        groups = features.judgeable(judged) if k < judges else ()
-        kept, targets = groups, y
+        left = groups if k < judges else []
+        residuals = None
         if _direct(features, x, anchors):
             H = H if x.shape[0] == len(anchors) else features(x)
             found = solve_readout(H, y, ridge)
+            # Rows that repeat each other have no slack where features interpolate.
+            anew = few and (repeated or found.report.solver == "svd")
+            if left and equal and not anew:
+                residuals = distinct_residuals(H, y, ridge, left)
+            elif left and not repeated and not anew:
+                residuals = left_out_residuals(found, H, y, left, own)
+            elif left and k < refitting:
+                residuals = refitted_residuals(H, y, ridge, left, own)
         else:
             del H
             found = solve_sums(pairs.sums(features), ridge)
-            if groups:
-                rows = [row for group in groups for row in group]
-                H, targets, kept = features(taken(x, rows)), taken(y, rows), _counted(groups)
-        residuals = left_out_residuals(found, H, targets, kept) if groups else None
-        return Member.of(_forgetful(features, n_members), found.readout, found.report), groups, residuals
+            if left:
+                rows = [row for group in left for row in group]
+                kept = features(taken(x, rows)), taken(y, rows), _counted(left), own
+                residuals = left_out_residuals(found, *kept)
+        return Member.of(_forgetful(features, n_members), found.readout, found.report), residuals
 
     members: list[Member] = []
-    left: dict[int, list[Array]] = {}
+    left: list[Array] = []
     rows = min(int(x.shape[0]), max(len(anchors), ROWS))
     bytes_each = feature_map.working_bytes(rows, len(anchors))
     seconds = feature_map.seconds(int(x.shape[0])) if n_members == 1 else math.inf
     fitted = concurrently(fit_member, range(n_members), place=place_of(x), bytes_each=bytes_each, seconds_each=seconds)
-    for member, groups, missed in fitted:
+    for member, missed in fitted:
         members.append(member)
-        if missed is not None:
-            for i, group in enumerate(groups):
-                left.setdefault(group[0], []).append(missed[i, :])
+        left += [] if missed is None else [missed]
         tick("fitting members", len(members), n_members)
-    return tuple(members), {row: sum(parts) / len(parts) for row, parts in left.items()}
+    if not left:
+        return tuple(members), {}
+    missed = _of_ensemble(left, n_members)
+    rows_of = [row for one in judged for row in one.rows[: one.own]]
+    return tuple(members), {row: missed[i, :] for i, row in enumerate(rows_of)}
+
+
+def _equal(x: Array, groups: Sequence[Sequence[int]]) -> bool:
+    """Whether the (rows, latent) rows of each group are equal to rounding."""
+    xp = place_of(x).xp
+    firsts = [group[0] for group in groups for _ in group]
+    apart = taken(x, [row for group in groups for row in group]) - taken(x, firsts)
+    return float(xp.max(xp.abs(apart))) <= _ROUNDING * float(xp.max(xp.abs(x)))
+
+
+def _of_ensemble(residuals: Sequence[Array], members: int) -> Array:
+    """Residuals of the mean of so many members, from those of some, (rows, outputs) each.
+
+    Members differ by chance alone, so that the mean of J of them errs by ‖r̄‖² ≈ bias² + s²/J with s² the variance
+    of one: r̄ is shortened to ‖r̄‖² − s² (1/J − 1/K).
+    """
+    count = len(residuals)
+    xp = place_of(residuals[0]).xp
+    mean = sum(residuals[1:], residuals[0]) / count
+    if count in (1, members):
+        return mean
+    variance = sum(xp.sum((one - mean) ** 2, axis=1) for one in residuals) / (count - 1)
+    square = xp.sum(mean**2, axis=1)
+    share = 1.0 - variance * (1 / count - 1 / members) / xp.where(square > 0, square, xp.ones_like(square))
+    return mean * xp.sqrt(xp.clip(share, min=_LEAST_SHARE))[:, None]
 
 
 def _counted(groups: Sequence[Sequence[int]]) -> list[range]:
@@ -140,13 +184,21 @@ def _counted(groups: Sequence[Sequence[int]]) -> list[range]:
     return [range(end - len(group), end) for end, group in zip(ends, groups, strict=True)]
 
 
-def resolve_ridge(feature_map: FeatureMap, pairs: Pairs, ridge: float | Literal["gcv"]) -> float:
-    """Return the ridge, chosen on member 0 where none is given: the members differ by chance alone."""
+def resolve_ridge(
+    feature_map: FeatureMap, pairs: Pairs, ridge: float | Literal["gcv"], distinct: Sequence[int] | None = None
+) -> float:
+    """Return the ridge, chosen on member 0 where none is given: the members differ by chance alone.
+
+    `distinct` are rows that do not repeat each other, None for all: cross-validation sees no error of repeats.
+    """
     if not isinstance(ridge, str):
         return ridge
     x, y, anchors = pairs.x, pairs.y, spread(pairs.originals, _ANCHOR_ROWS)
     with alike(place_of(x), feature_map.seconds(int(x.shape[0]))):
         features, H = feature_map.features(0, x, anchors)
+        if distinct is not None:
+            rows = [distinct[i] for i in spread(len(distinct), _ANCHOR_ROWS)]
+            return choose_ridge(spectrum_of_rows(features(taken(x, rows)), taken(y, rows)))
         if _direct(features, x, anchors):
             return choose_ridge(spectrum_of_rows(H if x.shape[0] == len(anchors) else features(x), y))
         return choose_ridge(spectrum_of_sums(pairs.sums(features).normal()))

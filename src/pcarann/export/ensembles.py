@@ -16,7 +16,8 @@ import numpy as np
 from pcarann.backend.arrays import Array, place_of, to_host
 from pcarann.ensemble.mean_and_spread import Ensemble
 from pcarann.export.graph import Sheet, Value
-from pcarann.export.members import Members
+from pcarann.export.members import Members, posterior_on_sheet
+from pcarann.features.posterior import KernelPosterior
 
 __all__ = ["LatentModel"]
 
@@ -74,11 +75,36 @@ class LatentModel:
                 return fields
             return sheet.averaged(self._gathered(sheet.reshaped(fields, (self.elements * values,)), self._back), [1])
 
-    def spread(self, deviations: Value, unit: float = 1.0) -> Value:
+    def spread(self, deviations: Value, x: Value, unit: float = 1.0) -> Value:
         """σ of the deviations of all members from their mean, (members, rows, output latent): (samples, values).
 
-        They are squared in this unit.
+        They are squared in this unit. What left-out samples show is added, as in `pcarann.ensemble.residual_spread`,
+        at the (samples, elements, latent) latents x.
         """
+        sheet, known = self.sheet, self.ensemble.residual_spread
+        if known is None:
+            with sheet.loosely():
+                found = sheet.sqrt(self._variance(deviations, unit))
+                return found if unit == 1.0 else found * unit
+        relative = None if known.posterior is None else self._relative(known.posterior, x)
+        floor = to_host(known.variance)[None, :] / unit / unit
+        with sheet.loosely():
+            if relative is not None:
+                variance = relative * floor
+            else:
+                variance = self._variance(deviations, unit) + floor
+            found = sheet.sqrt(variance)
+            return found if unit == 1.0 else found * unit
+
+    def _relative(self, posterior: KernelPosterior, x: Value) -> Value:
+        """v of (samples, elements, latent) latents, on average over the elements, (samples, 1)."""
+        sheet = self.sheet
+        rows = sheet.reshaped(x, (self.ensemble.input_pca.n_components,))
+        found = posterior_on_sheet(sheet, posterior, rows)
+        return sheet.averaged(sheet.reshaped(found, (self.elements,)), [1], keep=True)
+
+    def _variance(self, deviations: Value, unit: float) -> Value:
+        """Of the members, (samples, values), in units squared."""
         sheet, members = self.sheet, len(self.ensemble.members)
         deviations = deviations if unit == 1.0 else deviations / unit
         with sheet.loosely():
@@ -90,8 +116,7 @@ class LatentModel:
             else:
                 each = [self.change(sheet.one_of(deviations, k, axis=0)) for k in range(members)]
                 squares = reduce(add, (one * one for one in each))
-            found = sheet.sqrt(squares / max(members - 1, 1))
-            return found if unit == 1.0 else found * unit
+            return squares / max(members - 1, 1)
 
     @cached_property
     def _members(self) -> Members:

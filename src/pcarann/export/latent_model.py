@@ -25,7 +25,7 @@ def write_latent_model(sheet: Sheet, fitted: Fitted, inputs: Value) -> Written:
     x = model.encoded(fields)
     latents = model.latents(x)
     centre = sheet.averaged(latents, [0])
-    found = Written(model.decoded(centre), model.spread(latents - centre, square_unit(fitted.output_size)))
+    found = Written(model.decoded(centre), model.spread(latents - centre, x, square_unit(fitted.output_size)))
     if fitted.novelty_test is None:
         return found
     looks = Looks.of(sheet, fitted, fields, x)

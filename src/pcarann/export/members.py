@@ -22,11 +22,12 @@ from pcarann.backend.random import spread
 from pcarann.ensemble.members import Member
 from pcarann.export.graph import Sheet, Value
 from pcarann.features.kernel import REST, KernelFeatures
+from pcarann.features.posterior import KernelPosterior
 from pcarann.features.random_layers import RandomFeatures
 from pcarann.latent.channels import latent_parts
 from pcarann.latent.weighting import Weighting
 
-__all__ = ["Members"]
+__all__ = ["Members", "posterior_on_sheet"]
 
 _PROBED, _JUDGES = 16, 2  # training samples and members that are looked at
 _ROBUST = 1e-6  # of the greatest output latent, that weights in single precision may change
@@ -90,6 +91,24 @@ class _Kernel:
         near = sheet.less(sheet.averaged(squares, [1], keep=True), 1.0)
         polynomial = sheet.joined([own * 0.0 + 1.0, own, seen], axis=0)
         return [_rest(sheet, squares, near), sheet.where(near, polynomial, 0.0)]
+
+
+def posterior_on_sheet(sheet: Sheet, posterior: KernelPosterior, x: Value) -> Value:
+    """The relative posterior variance v of (rows, latent) latents, (rows,), in double precision."""
+    weighting, points, lower = posterior.weighting, to_host(posterior.points), to_host(posterior.lower)
+    columns = sheet.transposed(x, (1, 0))
+    seen, Z = _weighted(weighting, columns), to_host(weighting.weighted(posterior.points))
+    own = sheet.summed(seen * seen, [0], keep=True)
+    squares = sheet.maximum((Z @ seen) * -2.0 + own + (Z**2).sum(axis=1)[:, None], 0.0) * (5.0 / posterior.length**2)
+    root = sheet.sqrt(squares)
+    kernel, prior = (1.0 + root + squares / 3.0) * sheet("Exp", -root), sheet.summed(own, [0]) * 0.0 + 1.0
+    if weighting.linear is not None:
+        linear = columns * to_host(weighting.linear)[:, None]
+        kernel = kernel + (points * to_host(weighting.linear)) @ linear
+        prior = prior + sheet.summed(linear * linear, [0])
+    solved = np.linalg.solve(lower, np.eye(len(lower))) @ kernel
+    rest = sheet.maximum(prior - sheet.summed(solved * solved, [0]), 0.0)
+    return (rest + posterior.nugget) / posterior.unit
 
 
 def _is_robust(members: Sequence[Member], known: Array) -> bool:

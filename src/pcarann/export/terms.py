@@ -13,6 +13,7 @@ import numpy as np
 
 from pcarann.export.graph import Sheet, Value
 from pcarann.spatial.terms import Terms
+from pcarann.validation import unstopped
 
 __all__ = ["Traced", "write_terms"]
 
@@ -87,7 +88,7 @@ def _called(name: str, function: Callable[..., Any], given: list[Traced]) -> Tra
     try:
         found = function(*given)
     except Exception as reason:
-        raise ValueError(f"The term {name} cannot be written as a graph: {reason}.") from reason
+        raise ValueError(f"The term {name} cannot be written as a graph: {unstopped(reason)}.") from reason
     if not isinstance(found, Traced):
         raise ValueError(f"The term {name} cannot be written as a graph: it makes no use of its fields.")
     return found

@@ -26,7 +26,6 @@ is left to be summed for each x is small. So it is done for x whose mean s² is 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -35,7 +34,6 @@ from pcarann.backend.concurrency import least_seconds, single_threaded
 from pcarann.backend.linalg import cholesky, rounded, solve_lower
 from pcarann.backend.linearized import Linearized
 from pcarann.backend.random import permutation, spread
-from pcarann.features.random_layers import MOST_JUDGED
 from pcarann.latent.weighting import Weighting
 from pcarann.readout.ridge import choose_ridge, spectrum_of_gram
 
@@ -163,12 +161,6 @@ class KernelFeatures:
         count, terms = int(self.landmarks.shape[0]), 2 + int(self.landmarks.shape[1])
         linear = coefficients[count + terms :, :]
         return place_of(coefficients).xp.concat([self.lower.T @ coefficients[:count, :], linear], axis=0)
-
-    def judgeable(self, groups: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
-        """Groups of training rows none of which is a landmark: a landmark left out would still shape the features."""
-        mine = set(self.rows)
-        free = [group for group in groups if not mine.intersection(group)]
-        return [free[i] for i in spread(len(free), MOST_JUDGED)]
 
     @property
     def terms(self) -> int:

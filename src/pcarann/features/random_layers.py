@@ -16,20 +16,17 @@ features are made as (neurons, samples) and handed out transposed.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pcarann.backend.arrays import Array, Place, cuts, place_of, product_into, row_quantiles, tanh_inplace
 from pcarann.backend.concurrency import least_seconds
 from pcarann.backend.linearized import Linearized
-from pcarann.backend.random import spread, uniform
+from pcarann.backend.random import uniform
 from pcarann.latent.weighting import Weighting
 
-__all__ = ["MOST_JUDGED", "HiddenLayers", "RandomFeatures", "anchor_features", "layer_output"]
+__all__ = ["HiddenLayers", "RandomFeatures", "anchor_features", "layer_output"]
 
 LEVELS = (0.1, 0.9)
-MOST_JUDGED = 100
-"""Samples, at most, on which the fit of one member is judged"""
 _BLOCK = 1 << 17  # numbers at a time on a CPU while a neuron's values are sorted and bent: they stay in the cache
 
 
@@ -111,10 +108,6 @@ class RandomFeatures:
     def readout(self, coefficients: Array) -> Array:
         """V of coefficients: the inverse of `coefficients`."""
         return coefficients
-
-    def judgeable(self, groups: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
-        """Groups of training rows of which a readout can be judged that was fitted without them: some of all."""
-        return [groups[i] for i in spread(len(groups), MOST_JUDGED)]
 
     @property
     def terms(self) -> int:

@@ -53,9 +53,10 @@ class LeftOut:
         """The latents x with the signs of the PCA of all samples, whose (samples, components) latents these are."""
         # Rows behind the samples are copies of them under a symmetry.
         mine = [i for i, row in enumerate(self.others) if row < len(latents)]
-        known = latents[[self.others[i] for i in mine]][:, : self.x.shape[1]]
-        products = (self.scores[mine] * known).sum(axis=0)
-        return self.x * (1 - 2 * (products < 0))
+        count = min(self.x.shape[1], latents.shape[1])  # modes near rounding may be in one of the two only
+        known = latents[[self.others[i] for i in mine]][:, :count]
+        products = (self.scores[mine][:, :count] * known).sum(axis=0)
+        return self.x[:, :count] * (1 - 2 * (products < 0))
 
 
 @dataclass(frozen=True)

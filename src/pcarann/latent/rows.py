@@ -3,23 +3,25 @@
     inner samples | validation samples | copies of all of them under g₁ | under g₂ | …
 
 PCAs, anchors of the validation loss and initial scales come from the inner samples alone where the scales are refined;
-elsewhere every sample is an inner one. Samples that belong together, as the snapshots of a trajectory do, are on the
-same side, and are left out together.
+elsewhere every sample is an inner one. Samples of one group, as the snapshots of a trajectory and repeats of a sample
+are (`repeats`), are on the same side, and are left out together.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pcarann.backend.arrays import Array, place_of, taken
 from pcarann.backend.random import permutation, spread
 
-__all__ = ["Order", "TrainingRows"]
+__all__ = ["LeaveOut", "Order", "TrainingRows"]
 
 INNER_SHARE = 0.8
 MOST = 1 << 15
 """Samples from which scales are chosen: more would tell no more, and features of all of them need not fit in memory"""
 _SPLIT_STREAM = (-3,)
+_INDEPENDENT = 0.9  # groups per sample: a few pairs that are close by chance change nothing
 
 
 @dataclass(frozen=True)
@@ -28,22 +30,36 @@ class Order:
 
     samples: list[int]
     inner: int
-    together: int = 1
-    """So many samples in a row belong together"""
+    groups: list[int]
+    """Label of each sample: those of one group are never split"""
 
     @classmethod
-    def split(cls, n: int, seed: int, together: int = 1) -> Order:
-        """Split the samples at random, 80/20; what belongs together stays together."""
-        kin = 1 if n < 2 * together else together
-        order = permutation(n // kin, seed=seed, stream=_SPLIT_STREAM)
-        whole = [sample * kin + i for sample in order for i in range(kin)]
-        count = min(round(INNER_SHARE * (n // kin)), n // kin - 1) * kin
-        return cls(sorted(whole[:count]) + sorted(whole[count:]), count, together)
+    def split(cls, n: int, seed: int, together: int = 1, groups: Sequence[int] | None = None) -> Order:
+        """Split the groups at random, 80/20: labels per sample, or so many consecutive samples `together`."""
+        labels = _labels(n, together, groups)
+        kin: dict[int, list[int]] = {}
+        for sample, label in enumerate(labels if len(set(labels)) > 1 else range(n)):
+            kin.setdefault(label, []).append(sample)
+        members = list(kin.values())
+        order = permutation(len(members), seed=seed, stream=_SPLIT_STREAM)
+        count = min(round(INNER_SHARE * len(members)), len(members) - 1)
+        inner, held = (sorted(i for g in part for i in members[g]) for part in (order[:count], order[count:]))
+        return cls(inner + held, len(inner), labels)
 
     @classmethod
-    def whole(cls, n: int, together: int = 1) -> Order:
+    def whole(cls, n: int, together: int = 1, groups: Sequence[int] | None = None) -> Order:
         """All samples as they come, each an inner one."""
-        return cls(list(range(n)), n, together)
+        return cls(list(range(n)), n, _labels(n, together, groups))
+
+    @property
+    def distinct(self) -> int:
+        """Number of groups"""
+        return len(set(self.groups))
+
+    @property
+    def grouped(self) -> bool:
+        """Whether so many samples share groups that they cannot be treated as independent"""
+        return self.distinct < _INDEPENDENT * len(self.samples)
 
     @property
     def parts(self) -> list[list[int] | None]:
@@ -53,8 +69,17 @@ class Order:
 
     @property
     def owners(self) -> list[int]:
-        """What each inner sample belongs to."""
-        return [sample // self.together for sample in self.samples[: self.inner]]
+        """Group of each inner sample"""
+        return [self.groups[sample] for sample in self.samples[: self.inner]]
+
+
+@dataclass(frozen=True)
+class LeaveOut:
+    """Rows that are left out together: samples of a group, then their copies."""
+
+    rows: list[int]
+    own: int
+    """How many of them are samples"""
 
 
 @dataclass(frozen=True)
@@ -84,10 +109,10 @@ class TrainingRows:
         return self.x[: self.order.inner, :], self.y[: self.order.inner, :]
 
     def some_inner(self, most: int) -> tuple[Array, Array]:
-        """Inner samples, so many at most, spread over all copies."""
-        inner, copies = self.order.inner, self.copies
-        each = min(copies, max(1, most // inner))
-        some = spread(inner, most)
+        """Inner samples, one of each group, so many at most, spread over all copies."""
+        copies, firsts = self.copies, [row for row in self.firsts if row < self.order.inner]
+        each = min(copies, max(1, most // len(firsts)))
+        some = [firsts[i] for i in spread(len(firsts), most)]
         rows = [((i + c * copies // each) % copies) * self.samples + i for c in range(each) for i in some]
         return taken(self.x, rows), taken(self.y, rows)
 
@@ -105,17 +130,28 @@ class TrainingRows:
         x, y = (xp.concat([rows[part, :] for part in parts], axis=0) for rows in (self.x, self.y))
         return x, y, copies * inner
 
-    def judged(self, most: int | None) -> list[list[int]]:
-        """Rows of some samples, of all that belong together with them, and of their copies, the sample's own row first.
+    @property
+    def firsts(self) -> list[int]:
+        """Rows of one sample of each group, of inner ones where the group has any; all where none is repeated"""
+        found: dict[int, int] = {}
+        for row, sample in enumerate(self.order.samples):
+            found.setdefault(self.order.groups[sample], row)
+        return list(found.values())
 
-        They are samples that the PCAs have not seen, where such are there, and have `most` rows in all, where given.
-        """
-        samples, copies, together = self.order.samples, self.copies, self.order.together
-        candidates = range(self.order.inner, self.samples) if self.order.inner < self.samples else range(self.samples)
-        count = len(candidates) if most is None else max(1, most // (copies * together))
-        some = [candidates[i] for i in spread(len(candidates), count)]
+    def judged(self, most: int | None) -> list[LeaveOut]:
+        """Groups of samples to leave out, evenly spread, with `most` rows in all, where given, or two groups."""
+        copies, samples = self.copies, self.order.samples
         kin: dict[int, list[int]] = {}
-        for row, sample in enumerate(samples if together > 1 else ()):
-            kin.setdefault(sample // together, []).append(row)
-        groups = [[row, *(k for k in kin.get(samples[row] // together, ()) if k != row)] for row in some]
-        return [[row + c * self.samples for c in range(copies) for row in group] for group in groups]
+        for row, sample in enumerate(samples):
+            kin.setdefault(self.order.groups[sample], []).append(row)
+        groups = list(kin.values())
+        if len(groups) < 2:
+            groups = [[row] for row in range(self.samples)]
+        rows = self.samples * copies
+        count = len(groups) if most is None or rows <= most else max(2, len(groups) * most // rows)
+        chosen = [groups[i] for i in spread(len(groups), count)]
+        return [LeaveOut([r + c * self.samples for c in range(copies) for r in group], len(group)) for group in chosen]
+
+
+def _labels(n: int, together: int, groups: Sequence[int] | None) -> list[int]:
+    return [sample // together for sample in range(n)] if groups is None else list(groups)

@@ -32,6 +32,7 @@ from pcarann.derivatives.fields import FieldDerivative
 from pcarann.derivatives.jacobian import jacobian
 from pcarann.derivatives.torch_function import torch_function
 from pcarann.marching.controls import reading_channels
+from pcarann.marching.coordinates import Coordinates, refuse_uneven_space
 from pcarann.marching.derivative import linearized_flow
 from pcarann.marching.flow import Flow
 from pcarann.marching.intervals import WindowCalibration
@@ -43,11 +44,13 @@ from pcarann.marching.report import RolloutReport
 from pcarann.marching.step import check_step
 from pcarann.marching.trajectories import Trajectories
 from pcarann.marching.windows import judged_window, later_times, reaches, refuse_longer
+from pcarann.mesh.mesh import Mesh
 from pcarann.metrics import variance_weighted_r2
 from pcarann.operator import PCARaNN
 from pcarann.scale.calibration import LazyScores, streamed
 from pcarann.scale.kinds import is_lazy
 from pcarann.scale.predictions import lazy_novelty, lazy_score
+from pcarann.staged import Staged
 from pcarann.storage.formats import Document, Tensors
 from pcarann.surrogate import Surrogate
 from pcarann.uncertainty.bands import Band, Block, Scored, Spread
@@ -62,9 +65,11 @@ __all__ = ["Marching"]
 class Marching(Surrogate):
     """Surrogate of a flow: a surrogate of one step, rolled out from the last snapshots given.
 
-    Inputs are (samples, times, *grid) and outputs the following snapshots, (samples, later times, *grid), equally
-    spaced in time across both. Controls and parameters beside the state are (samples, p) where they stay the same, or
-    (samples, times, p), a row for each snapshot from which a step departs, from the first snapshot of the inputs on.
+    Inputs are (samples, times, *grid) and outputs the following snapshots, (samples, later times, *grid), evenly
+    spaced in time across both. Labelled arrays whose times say otherwise raise ValueError, and so do snapshots that are
+    another interval apart than those of the fit; plain arrays have no times, and are taken as evenly spaced.
+    Controls and parameters beside the state are (samples, p) where they stay the same, or (samples, times, p), a row
+    for each snapshot from which a step departs, from the first snapshot of the inputs on.
 
     Parameters
     ----------
@@ -110,16 +115,20 @@ class Marching(Surrogate):
             model: Any = clone(check_step(self.model)) if self.model is not None else PCARaNN()
             device = getattr(model, "device", None)
             only_arrays(X=X, y=y)
+            coordinates = Coordinates.of(X, y, first=self.first if type(self.first) is int else 0)
+            if isinstance(model, Staged) and not isinstance(model.grid, Mesh):
+                refuse_uneven_space(X, y)
             kind = LazyTrajectories if is_lazy(X, y) else Trajectories
             whole = kind.of(X, y, controls, step=self.step, first=self.first, device=device)
             if whole.controls is not None and isinstance(model, PCARaNN):
                 reading_channels(model)
-            model, report = learned(model, whole, chosen=bool(self.choose))
+            model, report, told = learned(model, whole, chosen=bool(self.choose))
             known: dict[str, Any] = {"n_controls": whole.n_controls, "reach": whole.reach(model.fitted_)}
-            known |= {"report": report, "seconds": {"total": time.perf_counter() - begun}}
+            known |= {"coordinates": coordinates, "report": report, "fit_report": told}
+            known |= {"seconds": {"total": time.perf_counter() - begun}}
             self._marched = Marched(model, whole.step, whole.window, **known)
-        if report.warning:
-            warn_user(report.warning)
+        if warning := report.warning or (told and told.warning):
+            warn_user(warning)
         return self
 
     @property
@@ -139,8 +148,12 @@ class Marching(Surrogate):
 
     @property
     def fit_report_(self) -> FitReport:
-        """What the fit of one step is worth, on trajectories left out of it; a roll-out adds such errors up."""
-        report: FitReport = self._found("fit_report_").model.fit_report_
+        """Error of roll-outs over the window of the fit, of trajectories that were left out of it; print it.
+
+        Where no trajectory could be left out, it is the error of one step (`model_.fit_report_`).
+        """
+        marched = self._found("fit_report_")
+        report: FitReport = marched.model.fit_report_ if marched.fit_report is None else marched.fit_report
         return report
 
     @property
@@ -178,6 +191,7 @@ class Marching(Surrogate):
 
     def score(self, X: Array, y: Array, sample_weight: Array | None = None, *, controls: Array | None = None) -> float:
         """R² of the prediction, all values of the whole window weighted by their variance."""
+        self._require_fitted().refuse_unaligned(X, y)
         if is_lazy(X, y):
             return lazy_score(self, self.asked(later_times(y), controls), X, y, sample_weight)
         return variance_weighted_r2(self.predict(X, steps=later_times(y), controls=controls), y, sample_weight)
@@ -189,6 +203,7 @@ class Marching(Surrogate):
         """
         with writing(self):
             flow = self.asked(controls=controls)
+            flow.refuse_unaligned(X, y)
             if (steps := later_times(y)) is not None and steps < flow.window:
                 wanted = f"but this model predicts {flow.window}: a calibration needs them all"
                 raise ValueError(f"y has {steps} later snapshots, {wanted}.")
@@ -259,6 +274,7 @@ class Marching(Surrogate):
         with writing(self):
             if not hasattr(self, "_marched"):
                 return self.fit(X, y, controls)
+            self.fitted_.refuse_unaligned(X, y)
             if is_lazy(X, y):
                 flow = self.asked(later_times(y), controls)
                 self._marched = streamed(self, flow, "partial_fit", X, y).marched_
@@ -285,6 +301,7 @@ class Marching(Surrogate):
         if is_lazy(X, y):
             return self._observe(X, y, self.asked(later_times(y), controls))
         with writing(self):
+            self._require_fitted().refuse_unaligned(X, y)
             parts, said = self._judged(X, y, controls, learned=False)
             self._publish(**parts)
         warn_user(*said)

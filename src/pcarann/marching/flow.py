@@ -18,6 +18,7 @@ import numpy as np
 from pcarann.backend.arrays import Array, Place, cuts
 from pcarann.backend.patience import look_up
 from pcarann.marching.controls import beside, checked_controls
+from pcarann.marching.coordinates import Coordinates
 from pcarann.marching.step import StepState
 from pcarann.marching.trajectories import Trajectories, refuse_no_trajectories, snapshots_of
 from pcarann.marching.watch import HELD, Reach, Watch
@@ -72,6 +73,8 @@ class Flow:
     reach: Reach | None = None
     """Range of the training snapshots, where it is known"""
     history: History | None = None
+    coordinates: Coordinates | None = None
+    """Those of the training trajectories, where they had labels"""
 
     @property
     def place(self) -> Place:
@@ -140,6 +143,13 @@ class Flow:
         """Options of `predict` that it was asked with"""
         return {"steps": self.window} | ({} if self.controls is None else {"controls": self.controls})
 
+    def refuse_unaligned(self, X: Any, y: Any = None) -> None:
+        """Raise ValueError where times of labelled trajectories are uneven, or others than those of the fit."""
+        if self.coordinates is None:
+            Coordinates.of(X, y)
+        else:
+            self.coordinates.refuse_other(X, y)
+
     def refuse_shape(self, shape: tuple[int, ...]) -> None:
         """Refuse snapshots of a shape that is not theirs, or controls that do not belong to them."""
         refuse_no_trajectories(shape, "X")
@@ -157,6 +167,7 @@ class Flow:
 
     def departing(self, X: Any) -> Departure:
         """The last snapshots of X, as many as a step needs, and the controls of each step, or a refusal."""
+        self.refuse_unaligned(X)
         snapshots = snapshots_of(X, "X", self.place)
         acting, times = self._acting(tuple(int(n) for n in snapshots.shape)), int(snapshots.shape[1])
         last, grid = range(times - self.step, times), self.model.output_grid

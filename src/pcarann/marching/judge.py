@@ -63,6 +63,16 @@ class Judge:
         """Relative errors of (samples, window, values) roll-outs at each step, (samples, window), on the host."""
         return _relative(found, self._truth(), over=(2,))
 
+    def squares(self, found: Array, mean: Array) -> tuple[Any, Any, Any]:
+        """Squared norms over the window of the errors, of the truth, and of the truth less a mean field (values,)."""
+        truth = self._truth()
+        xp = place_of(truth).xp
+        unit = float(xp.max(xp.abs(truth))) or 1.0
+        with np.errstate(all="ignore"):
+            parts = [part / unit for part in (found - truth, truth, truth - mean)]
+            missed, sizes, centred = (to_host(xp.sum(part**2, axis=(1, 2))) for part in parts)
+        return np.where(np.isfinite(missed), missed, math.inf), sizes, centred
+
     def persistence(self) -> Any:
         """Errors at each step of the last snapshot given, taken for all that follow."""
         last = self._flat()[:, self.held.given - 1, :][:, None, :]

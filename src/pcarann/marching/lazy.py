@@ -5,6 +5,7 @@ Pairs of snapshots are rows of a lazy fit (`pcarann.scale`). At most 40 trajecto
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,8 @@ from pcarann.scale.parts import as_lazy
 from pcarann.validation import required
 
 __all__ = ["LazyTrajectories"]
+
+_MOST_COMPARED = 1 << 22  # values of the snapshots that are compared
 
 
 class LazyTrajectories(Trajectories):
@@ -52,7 +55,16 @@ class LazyTrajectories(Trajectories):
         learning, held = super().split(seed)
         if held is None:
             return learning, None
-        return learning, Trajectories(computed(held.fields), self.given, self.step, self.first)
+        return learning, Trajectories(computed(held.fields), self.given, self.step, self.first, None, held.labels)
+
+    def _found_groups(self) -> list[int]:
+        if 2 * math.prod(self.fields[:, 0].shape) > _MOST_COMPARED:
+            return list(range(len(self)))  # too large to be read only for this
+        return super()._found_groups()
+
+    def _ends(self) -> tuple[Array, Array]:
+        both = np.asarray(computed(self.fields[:, [0, -1]]))
+        return both[:, 0].reshape(len(self), -1), both[:, 1].reshape(len(self), -1)
 
     def mean(self) -> Array:
         """The mean of all snapshots, (values,)"""
@@ -67,7 +79,7 @@ class LazyTrajectories(Trajectories):
         return found
 
     def _some(self, rows: list[int]) -> Trajectories:
-        return replace(self, fields=self.fields[rows])
+        return replace(self, fields=self.fields[rows], labels=tuple(self.groups[row] for row in rows))
 
 
 def _reach_block(raw: Any, *, state: Any, times: int, phases: int) -> tuple[Reach, None]:

@@ -1,15 +1,21 @@
 """A step that is learned from trajectories, and what its roll-out is worth on those that were held out.
 
+Trajectories that repeat each other, or nearly so, stay on one side of every split.
+
 choose on roll-outs   hold some trajectories out → candidates, judged → the best, fitted to all trajectories
 a model with `judge`  hold some out → it is fitted to the others, choosing by the judge as it goes, and stays so
+fit report            few pairs: each of some folds is rolled out by a step learned from the others, with the options
+                      chosen, or with a judge of its own; else the trajectories held out
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from numbers import Integral
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 
 from pcarann.backend.arrays import place_of
@@ -19,19 +25,30 @@ from pcarann.marching.report import RolloutReport
 from pcarann.marching.step import takes_judge
 from pcarann.marching.trajectories import FEWEST_TO_JUDGE, Trajectories
 from pcarann.operator import PCARaNN
+from pcarann.uncertainty.fit_report import FitReport
 
 __all__ = ["learned"]
 
+_FEW_PAIRS, _FEW_VALUES, _FEW_JUDGED = 1000, 1 << 18, 1 << 14  # pairs, and values of all, that more fits are cheap for
+_FOLDS, _JUDGED_FOLDS = 10, 5  # few trajectories more may halve an error; a model with a judge learns from fewer anyway
 
-def learned(model: Any, whole: Trajectories, *, chosen: bool) -> tuple[Any, RolloutReport]:
-    """Fit an unfitted step model, its options `chosen` on roll-outs where asked for; return it with the report."""
+
+def learned(model: Any, whole: Trajectories, *, chosen: bool) -> tuple[Any, RolloutReport, FitReport | None]:
+    """Fit an unfitted step model, its options `chosen` on roll-outs where asked for; return it with its reports."""
+    model, report, told = _learned(model, whole, chosen)
+    if _is_cheap(model, whole) and len(set(whole.groups)) > 1:
+        told = _cross_validated(model, whole, chosen)
+    return model, report, told
+
+
+def _learned(model: Any, whole: Trajectories, chosen: bool) -> tuple[Any, RolloutReport, FitReport | None]:
+    """The model with the report of its roll-outs, and their error on the trajectories held out, if any were."""
     if not chosen:
-        return _fitted(model, whole), RolloutReport(0, "choose=False holds no trajectories out")
-    seed = getattr(model, "random_state", 0)
-    learning, held = whole.split(int(seed) if isinstance(seed, Integral) else 0)
+        return _fitted(model, whole), RolloutReport(0, "choose=False holds no trajectories out"), None
+    learning, held = whole.split(_seed(model))
     if held is None:
         few = f"{len(whole)} trajectories are too few to hold one out, {FEWEST_TO_JUDGE} are needed"
-        return _fitted(model, whole), RolloutReport(0, few)
+        return _fitted(model, whole), RolloutReport(0, few), None
     judge = Judge(held)
     if takes_judge(model):
         model = _fitted(model, learning, judge=judge)
@@ -40,12 +57,43 @@ def learned(model: Any, whole: Trajectories, *, chosen: bool) -> tuple[Any, Roll
             model.fitted_ = model.fitted_.remembering(*flat)
         found = judge.mean(model.fitted_)
         tried = (("as fitted", judge.error(found)),)
-        return model, RolloutReport.of(judge, found, learning.mean(), tried, "as fitted", None)
+        report = RolloutReport.of(judge, found, learning.mean(), tried, "as fitted", None)
+        return model, report, FitReport.of_errors(*judge.squares(found, learning.mean()), groups=held.groups)
     choice = choose(model, learning, judge) if isinstance(model, PCARaNN) else _as_given(model, learning, judge)
     model = _fitted(model.set_params(**choice.parameters), whole)
     seen = judge.error(judge.mean(model.fitted_))
     report = RolloutReport.of(judge, choice.found, learning.mean(), choice.tried, choice.chosen, seen)
-    return model, report
+    return model, report, FitReport.of_errors(*judge.squares(choice.found, learning.mean()), groups=held.groups)
+
+
+def _seed(model: Any) -> int:
+    seed = getattr(model, "random_state", 0)
+    return int(seed) if isinstance(seed, Integral) else 0
+
+
+def _is_cheap(model: Any, whole: Trajectories) -> bool:
+    """Whether some more fits of the step take about a second."""
+    pairs = len(whole) * whole.pairs_each
+    values = math.prod(whole.fields.shape[2:])
+    most = _FEW_JUDGED if takes_judge(model) else _FEW_VALUES
+    return type(whole) is Trajectories and pairs <= _FEW_PAIRS and pairs * values <= most
+
+
+def _cross_validated(model: Any, whole: Trajectories, chosen: bool) -> FitReport:
+    """The error of roll-outs of all trajectories, each by a step that was learned without its fold."""
+    parts = []
+    groups: list[int] = []
+    for learning, held in whole.folds(_JUDGED_FOLDS if takes_judge(model) else _FOLDS, _seed(model)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            if takes_judge(model):
+                step = _learned(clone(model), learning, chosen)[0]
+            else:
+                step = _fitted(clone(model), learning)
+            judge = Judge(held)
+            parts.append(judge.squares(judge.mean(step.fitted_), learning.mean()))
+        groups += held.groups
+    return FitReport.of_errors(*(np.concatenate(part) for part in zip(*parts, strict=True)), groups=groups)
 
 
 def _fitted(model: Any, trajectories: Trajectories, **others: Any) -> Any:

@@ -8,15 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from pcarann.marching.coordinates import Coordinates
 from pcarann.marching.flow import Flow
 from pcarann.marching.intervals import WindowCalibration
 from pcarann.marching.report import RolloutReport
 from pcarann.marching.watch import Reach
 from pcarann.operator import PCARaNN
+from pcarann.storage.arrays import Arrays
 from pcarann.storage.document import described_calibration
 from pcarann.storage.formats import Document, Tensors
 from pcarann.storage.streams import described_history, rebuilt_history
+from pcarann.storage.typed import checked, record, seconds_of
 from pcarann.uncertainty.conformal import Calibration
+from pcarann.uncertainty.fit_report import FitReport
 from pcarann.uncertainty.monitor import History
 
 __all__ = ["Marched"]
@@ -39,13 +43,17 @@ class Marched:
     reach: Reach | None = None
     """Range of the training snapshots; None in older files"""
     report: RolloutReport | None = None
+    fit_report: FitReport | None = None
+    """Error of roll-outs of trajectories left out; None where none could be"""
     seconds: dict[str, float] = field(default_factory=dict)
     history: History | None = None
+    coordinates: Coordinates | None = None
+    """Interval between snapshots and their points, where trajectories had labels"""
 
     def flow(self) -> Flow:
         """The roll-out over the window of the fit."""
         facts = (self.step, self.window, self.calibration, self.calibrated, self.n_controls)
-        return Flow(self.model.fitted_, *facts, reach=self.reach, history=self.history)
+        return Flow(self.model.fitted_, *facts, reach=self.reach, history=self.history, coordinates=self.coordinates)
 
     def on(self, target: Any) -> Marched:
         """The record of the same flow with snapshots on another grid, uncalibrated, or a refusal."""
@@ -54,7 +62,8 @@ class Marched:
         model = self.model.on(target, **({"inputs": target} if isinstance(self.model, PCARaNN) else {}))
         values = [math.prod(one.fitted_.output_grid) for one in (model, self.model)]
         reach = self.reach and replace(self.reach, norm=self.reach.norm * math.sqrt(values[0] / values[1]))
-        return replace(self, model=model, reach=reach, calibration=None, history=None)
+        coordinates = self.coordinates and self.coordinates.moved()
+        return replace(self, model=model, reach=reach, calibration=None, history=None, coordinates=coordinates)
 
     @property
     def unwatched(self) -> History:
@@ -81,23 +90,28 @@ class Marched:
             "history": described_history(self.history, "marching.history", tensors),
             "reach": None if self.reach is None else asdict(self.reach),
             "report": None if self.report is None else asdict(self.report),
+            "fit_report": None if self.fit_report is None else asdict(self.fit_report),
+            "coordinates": self.coordinates and self.coordinates.described(tensors),
         }
 
     @classmethod
     def rebuilt(
-        cls, described: Document, model: Any, calibration: Calibration | None, tensors: Tensors | None = None
+        cls, described: Document, model: Any, calibration: Calibration | None, arrays: Arrays | None = None
     ) -> Marched:
         """The record that a document describes; what older ones did not keep stays unknown."""
-        reach, report = described.get("reach"), described.get("report")
+        reach, report, coordinates = (described.get(name) for name in ("reach", "report", "coordinates"))
+        grid = tuple(model.fitted_.output_grid)
         return cls(
             model,
-            int(described["step"]),
-            int(described["window"]),
+            checked(described["step"], int, "its step"),
+            checked(described["window"], int, "its window"),
             calibration,
-            int(described["calibrated"]),
-            int(described.get("controls", 0)),
-            None if reach is None else Reach(float(reach["largest"]), float(reach["norm"]), int(reach["phases"])),
+            checked(described["calibrated"], int, "calibrated"),
+            checked(described.get("controls", 0), int, "its controls"),
+            None if reach is None else record(Reach, reach, "its reach"),
             None if report is None else RolloutReport.rebuilt(report),
-            {str(name): float(seconds) for name, seconds in described.get("seconds", {}).items()},
-            rebuilt_history(described.get("history"), "marching.history", tensors or {}),
+            None if (told := described.get("fit_report")) is None else record(FitReport, told, "its fit report"),
+            seconds_of(described.get("seconds", {})),
+            rebuilt_history(described.get("history"), "marching.history", {} if arrays is None else arrays.found),
+            None if coordinates is None or arrays is None else Coordinates.rebuilt(coordinates, arrays, grid),
         )

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from pcarann.marching.judge import Judge
+from pcarann.storage.typed import record
 
 __all__ = ["RolloutReport", "Trial"]
 
@@ -66,23 +67,13 @@ class RolloutReport:
 
     @classmethod
     def rebuilt(cls, described: Mapping[str, Any]) -> RolloutReport:
-        """The report that a document describes."""
-        steps = [_numbers(described[name]) for name in ("median", "upper", "persistence", "mean_field")]
-        tried = tuple((str(name), float(error)) for name, error in described["tried"])
-        if len({len(numbers) for numbers in steps}) > 1:
+        """The report that a document describes; ValueError where it does not fit together."""
+        found = record(cls, described, "its roll-out report")
+        if len({len(found.median), len(found.upper), len(found.persistence), len(found.mean_field)}) > 1:
             raise ValueError("its roll-out report does not fit together")
-        seen = described["seen_error"]
-        return cls(
-            int(described["trajectories"]),
-            str(described["reason"]),
-            steps[0],
-            steps[1],
-            steps[2],
-            steps[3],
-            tried,
-            str(described["chosen"]),
-            None if seen is None else float(seen),
-        )
+        if found.trajectories < 0 or bool(found.trajectories) != bool(found.median):
+            raise ValueError("its roll-out report does not fit together")
+        return found
 
     @property
     def error(self) -> float:

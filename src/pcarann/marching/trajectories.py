@@ -6,12 +6,15 @@ side of a split: its snapshots resemble each other more than those of a new one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral
 from typing import Any
 
 from pcarann.backend.arrays import Array, Place, place_of
 from pcarann.backend.random import permutation
+from pcarann.latent.repeats import groups_of
 from pcarann.marching.controls import as_channels, checked_controls
 from pcarann.marching.watch import Reach
 from pcarann.validation import check_count, check_fields
@@ -21,7 +24,7 @@ __all__ = ["FEWEST_TO_JUDGE", "Trajectories", "checked_times", "refuse_no_trajec
 FEWEST_TO_JUDGE = 5
 """Trajectories, of fewer of which none is held out"""
 _HELD_OUT, _MOST_HELD_OUT = 0.2, 40
-_SPLIT_STREAM = (-21,)
+_SPLIT_STREAM, _FOLD_STREAM = (-21,), (-29,)
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class Trajectories:
     """Pairs that begin before this snapshot are not used"""
     controls: Array | None = None
     """(samples, times − step, p)"""
+    labels: tuple[int, ...] | None = None
+    """The groups of these trajectories among all of which they are a part; None for those that are all"""
 
     @classmethod
     def of(
@@ -103,20 +108,55 @@ class Trajectories:
         return place_of(self.fields).xp.reshape(self.fields, (self.fields.shape[0] * self.fields.shape[1], -1))
 
     def split(self, seed: int) -> tuple[Trajectories, Trajectories | None]:
-        """Those that learn, and those that judge: a fifth, at most 40; None of fewer than five."""
-        count = len(self)
-        if count < FEWEST_TO_JUDGE:
+        """Those that learn, and those that judge: a fifth, at most 40, repeats together; None of fewer than five."""
+        rows = self._rows_of_groups()
+        if len(self) < FEWEST_TO_JUDGE or len(rows) < 2:
             return self, None
-        held = min(_MOST_HELD_OUT, max(1, round(_HELD_OUT * count)))
-        order = permutation(count, seed=seed, stream=_SPLIT_STREAM)
-        return self._some(sorted(order[held:])), self._some(sorted(order[:held]))
+        held = min(_MOST_HELD_OUT, max(1, round(_HELD_OUT * len(rows))))
+        order = permutation(len(rows), seed=seed, stream=_SPLIT_STREAM)
+        learning, judging = (sorted(i for group in some for i in rows[group]) for some in (order[held:], order[:held]))
+        return self._some(learning), self._some(judging)
+
+    def folds(self, count: int, seed: int) -> Iterator[tuple[Trajectories, Trajectories]]:
+        """Yield those that learn and those left out, so many times; repeats stay together."""
+        rows = self._rows_of_groups()
+        order = permutation(len(rows), seed=seed, stream=_FOLD_STREAM)
+        count = min(count, len(rows))
+        for k in range(count):
+            out = {i for group in order[k::count] for i in rows[group]}
+            yield tuple(self._some([i for i in range(len(self)) if (i in out) == side]) for side in (False, True))  # type: ignore[misc]
+
+    @cached_property
+    def groups(self) -> list[int]:
+        """A label per trajectory; repeats and near-repeats share it: a first snapshot, and controls, determine all."""
+        return self._found_groups() if self.labels is None else list(self.labels)
+
+    def _found_groups(self) -> list[int]:
+        begun, ended = self._ends()
+        if self.controls is not None:
+            xp = place_of(begun).xp
+            begun = xp.concat([begun, xp.reshape(self.controls, (len(self), -1))], axis=1)
+        return groups_of(begun, ended)
+
+    def _ends(self) -> tuple[Array, Array]:
+        """The first and the last snapshot of every trajectory, (samples, values) each."""
+        xp = place_of(self.fields).xp
+        begun, ended = (xp.reshape(self.fields[:, t, ...], (len(self), -1)) for t in (0, -1))
+        return begun, ended
+
+    def _rows_of_groups(self) -> list[list[int]]:
+        rows: dict[int, list[int]] = {}
+        for row, group in enumerate(self.groups):
+            rows.setdefault(group, []).append(row)
+        return list(rows.values())
 
     def _some(self, rows: list[int]) -> Trajectories:
         place = place_of(self.fields)
         where = place.xp.asarray(rows, dtype=place.xp.int64, device=place.device)
         parts = (None if part is None else place.xp.take(part, where, axis=0) for part in (self.fields, self.controls))
         fields, controls = parts
-        return Trajectories(fields, self.given, self.step, self.first, controls)
+        labels = tuple(self.groups[row] for row in rows)
+        return Trajectories(fields, self.given, self.step, self.first, controls, labels)
 
 
 def checked_times(X: Array, y: Array, step: Any, first: Any) -> tuple[int, int]:

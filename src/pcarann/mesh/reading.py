@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pcarann.mesh.elements import KINDS, Matrix
+from pcarann.validation import shown, unstopped
 
 __all__ = ["parts_of"]
 
@@ -35,7 +36,8 @@ def parts_of(thing: Any) -> tuple[Matrix, dict[str, Any] | None]:
         points, cells = thing.points, dict(thing.cells)
     else:
         raise ValueError(
-            f"A mesh is a pcarann.Mesh, a meshio.Mesh, a dataset of pyvista or the path of a file, got {thing!r}."
+            f"A mesh is a pcarann.Mesh, a meshio.Mesh, a dataset of pyvista or the path of a file, got {shown(thing)}: "
+            "all samples lie on one mesh, so interpolate fields on different ones."
         )
     return _flattened(np.asarray(points, dtype=np.float64), cells)
 
@@ -51,7 +53,7 @@ def _read(path: str | os.PathLike[str]) -> Any:
     try:
         return meshio.read(path)
     except (meshio.ReadError, SystemExit) as error:
-        raise ValueError(f"{os.fspath(path)} is no mesh file that meshio can read: {error}.") from None
+        raise ValueError(f"{os.fspath(path)} is no mesh file that meshio can read: {unstopped(error)}.") from None
 
 
 def _of_vtk(cells: Any) -> dict[str, Any]:

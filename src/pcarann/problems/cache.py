@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from pcarann.files import atomic_writer
+from pcarann.validation import unstopped
 
 __all__ = ["BLOCK", "Assembly", "BlockCache", "cache_folder", "plain"]
 
@@ -52,7 +53,7 @@ def plain(parameters: dict[str, Any]) -> dict[str, Any]:
     try:
         document: dict[str, Any] = json.loads(json.dumps(parameters, allow_nan=False, default=_plain_number))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"parameters must be numbers, strings, lists and dictionaries: {error}.") from None
+        raise ValueError(f"parameters must be numbers, strings, lists and dictionaries: {unstopped(error)}.") from None
     return document
 
 
@@ -130,7 +131,7 @@ class BlockCache:
                 self._store(index, *data.get(samples))
             except OSError as error:
                 self.broken = True
-                warnings.warn(f"Data are not cached in {self.folder}: {error}.", stacklevel=4)
+                warnings.warn(f"Data are not cached in {self.folder}: {unstopped(error)}.", stacklevel=4)
 
     def _blocks(self, samples: range, n: int) -> Iterator[tuple[int, range]]:
         """Yield the index and the samples of each block that these samples touch, out of n samples in all."""

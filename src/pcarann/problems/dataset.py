@@ -22,7 +22,7 @@ from pcarann.backend.random import permutation
 from pcarann.files import atomic_writer
 from pcarann.problems.cache import Assembly, BlockCache, plain
 from pcarann.problems.selection import nonfinite, parse_key
-from pcarann.validation import check_count, unmasked
+from pcarann.validation import check_count, unmasked, unstopped
 
 __all__ = ["Generation", "OperatorData", "Simulation"]
 
@@ -122,7 +122,7 @@ class OperatorData:
             about = json.loads(str(found.pop("about")))
             version, name, parameters = about["format"], str(about["name"]), dict(about["parameters"])
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise DataFileError(f"{where} was not written by OperatorData.save: {error}.") from error
+            raise DataFileError(f"{where} was not written by OperatorData.save: {unstopped(error)}.") from error
         if version != _FORMAT:
             raise DataFileError(f"{where} has format {version}, but this pcarann reads {_FORMAT}: upgrade it.")
         inputs, outputs = found.pop("inputs"), found.pop("outputs")

@@ -21,7 +21,7 @@ import numpy as np
 from pcarann.problems.formats import LIMIT, Arrays, Leave, Stored
 from pcarann.problems.formats.mesh import MESH_ENDINGS, is_mesh_source, mesh_files, open_meshes
 from pcarann.problems.selection import DataFileError, nonfinite, parse_key, select
-from pcarann.validation import check_memory
+from pcarann.validation import check_memory, unstopped
 
 __all__ = ["ENDINGS", "MESHES", "DataFileError", "Keys", "describe", "files_read", "fingerprint", "is_data"]
 __all__ += ["open_arrays", "read"]
@@ -188,7 +188,7 @@ def open_arrays(path: str | os.PathLike[str], leave: Leave | None = None) -> Ite
         raise
     except Exception as error:  # on a damaged file the libraries raise anything
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise DataFileError(f"{path} cannot be read as {path.suffix}: {reason}.") from error
+        raise DataFileError(f"{path} cannot be read as {path.suffix}: {unstopped(reason)}.") from error
 
 
 def _opener(path: Path) -> Callable[[Path, Leave], AbstractContextManager[Arrays]]:

@@ -81,6 +81,8 @@ class Solution:
     """Whether M is HHᵀ + λI; HᵀH + λI otherwise, or its pseudo-inverse in M⁻¹"""
     solve: Callable[[Array], Array]
     """M⁻¹ times a matrix"""
+    left: tuple[Array, Array] | None = None
+    """U, (samples, rank), and ε²/σ² with ε the rounding of σ, (rank,), where a decomposition found a rank below both"""
 
 
 @dataclass(frozen=True)
@@ -243,7 +245,8 @@ def minimum_norm(features: Array, targets: Array) -> Solution:
     dual = rank == features.shape[0]
     basis = (left[:, :rank] if dual else right[:rank, :].T) / singular[:rank]
     report = ReadoutReport("svd", _form(_is_dual(features)), rank, condition)
-    return Solution(V, report, dual, lambda rhs: basis @ (basis.T @ rhs))
+    found = None if dual else (left[:, :rank], (cut / singular[:rank]) ** 2)
+    return Solution(V, report, dual, lambda rhs: basis @ (basis.T @ rhs), found)
 
 
 def _orthogonal_factor(features: Array, ridge: float) -> RidgeFactor:

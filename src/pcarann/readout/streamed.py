@@ -166,4 +166,4 @@ def _orthogonal(R: Array, ridge: float, size: int) -> Solution:
     """Least squares from the triangle of (H Y; √λI 0), which has more rows than H has columns."""
     R = triangle(stacked(R[:, :size], R[:, size:], ridge))
     found = minimum_norm(R[:, :size], R[:, size:])
-    return replace(found, report=replace(found.report, ridge=ridge))
+    return replace(found, report=replace(found.report, ridge=ridge), left=None)  # U would be that of the triangle

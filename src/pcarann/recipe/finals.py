@@ -23,7 +23,7 @@ import numpy as np
 
 from pcarann.recipe.choice import Choice
 from pcarann.recipe.judge import FOLDS, Judge, Split
-from pcarann.recipe.report import AutoReport, Finalist
+from pcarann.recipe.report import AutoReport, Finalist, failures_in
 
 __all__ = ["Race"]
 
@@ -43,11 +43,15 @@ class Race:
     def enter(self, choice: Choice, share: float = 1.0, *, as_is: bool = False) -> None:
         """Judge a finalist on the first fold, if that and the last fit take no more than a share of the time left.
 
-        Unless `as_is`, it may have fewer copies and members for that.
+        Unless `as_is`, it may have fewer copies and members for that. One that fails is left out.
         """
+        with failures_in(self.report.failed, choice.name):
+            self._enter(choice, share, as_is)
+
+    def _enter(self, choice: Choice, share: float, as_is: bool) -> None:
         inner, held = (len(part) for part in self.folds[0])
         seconds = self.judge.foreseen(choice, inner, held)  # which may take a while itself
-        reserve, left = self._last_fit(), self.judge.seconds_left
+        reserve, left = self.last_fit(), self.judge.seconds_left
         found: Choice | None = choice
         if seconds + max(self.judge.last_fit(choice), reserve) > share * left:
             found = None if as_is else self.judge.affordable(choice, (inner, held), share * left, reserve)
@@ -60,24 +64,23 @@ class Race:
             self._judge_on(found, 0)
             self.running.append(found)
 
-    def _last_fit(self) -> float:
+    def last_fit(self) -> float:
         """Seconds of the last fit, whoever wins."""
         return max(map(self.judge.last_fit, self.running), default=0.0)
 
-    def run(self) -> Choice:
-        """Go from fold to fold while several are level and there is time; return the winner."""
+    def run(self) -> Choice | None:
+        """Go from fold to fold while several are level and there is time; return the winner, None if all failed."""
         for k in range(1, FOLDS):
             self._drop_the_worse()
             if len(self.running) < 2:
                 break
             inner, held = (len(part) for part in self.folds[k])
             seconds = sum(self.judge.foreseen(choice, inner, held) for choice in self.running)
-            if seconds + self._last_fit() > self.judge.seconds_left:
+            if seconds + self.last_fit() > self.judge.seconds_left:
                 self.report.left_out.append((f"folds {k + 1} to {FOLDS} of the finalists", "no time was left for them"))
                 break
-            for choice in self.running:
-                self._judge_on(choice, k)
-        winner = self._winner()
+            self.running = [choice for choice in self.running if self._goes_on(choice, k)]
+        winner = self._winner() if self.running else None
         for choice, parts in self.errors.items():
             whole = np.concatenate(parts)
             told = Finalist(choice.name, float(whole.mean()), int(whole.size), self.seconds[choice])
@@ -93,6 +96,13 @@ class Race:
             if self._lead(other, best)[0] > 0.0:
                 best = other
         return best
+
+    def _goes_on(self, choice: Choice, k: int) -> bool:
+        """Whether a finalist could be fitted on a further fold."""
+        with failures_in(self.report.failed, choice.name):
+            self._judge_on(choice, k)
+            return True
+        return False
 
     def _judge_on(self, choice: Choice, k: int) -> None:
         self.tick(f"{choice.name}, fold {k + 1}")

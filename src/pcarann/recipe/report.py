@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pcarann.recipe.choice import Choice
+from pcarann.recipe.choice import DEFAULT, Choice
 
-__all__ = ["AutoReport", "Finalist", "Trial"]
+__all__ = ["AutoReport", "Finalist", "Trial", "failures_in"]
+
+_LONGEST = 300  # characters of an error message that a report repeats
 
 
 class Trial(NamedTuple):
@@ -41,6 +45,8 @@ class AutoReport:
     finalists: list[Finalist] = field(default_factory=list)
     left_out: list[tuple[str, str]] = field(default_factory=list)
     """What the budget did not allow, and why"""
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    """Settings that raised an error, and the error"""
     choice: Choice = field(default_factory=Choice)
     error: float = math.inf
     """Error of the choice on samples held out; infinite where there was no time to judge it"""
@@ -53,6 +59,11 @@ class AutoReport:
     def stopped(self) -> bool:
         """Whether the budget left something out."""
         return bool(self.left_out)
+
+    def fall_back(self) -> None:
+        """Choose the estimator as it comes, after what was chosen has failed."""
+        known = [finalist.error for finalist in self.finalists if finalist.name == DEFAULT.name]
+        self.choice, self.error, self.by_fold = DEFAULT, min(known, default=math.inf), []
 
     def __str__(self) -> str:
         lines = [
@@ -72,7 +83,26 @@ class AutoReport:
         if self.left_out:
             lines.append("The budget left out, and a larger one may find better:")
             lines += [f"  {name}: {why}" for name, why in self.left_out]
+        if self.failed:
+            lines.append("Left out because they failed:")
+            lines += [f"  {name}: {why}" for name, why in self.failed]
         return "\n".join(lines)
+
+
+@contextmanager
+def failures_in(failed: list[tuple[str, str]], name: str) -> Iterator[None]:
+    """Suppress the error of a candidate, and append its name and the error to `failed`.
+
+    A candidate that was tried without being asked for must not end the call. MemoryError is such an error too: a
+    smaller candidate may fit. Warnings that the user turned into errors pass, as does KeyboardInterrupt.
+    """
+    try:
+        yield
+    except Warning:
+        raise
+    except Exception as error:
+        told = " ".join(str(error).split())
+        failed.append((name, f"{type(error).__name__}: {told[:_LONGEST]}" if told else type(error).__name__))
 
 
 def _described(chosen: Choice) -> list[str]:

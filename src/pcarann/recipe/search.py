@@ -28,12 +28,12 @@ from pcarann.latent.smoothing import Smoothing
 from pcarann.recipe.choice import DEFAULT, ENERGY, Choice
 from pcarann.recipe.finals import Race
 from pcarann.recipe.judge import Judge, Split, split_into_folds
-from pcarann.recipe.report import AutoReport, Trial
+from pcarann.recipe.report import AutoReport, Trial, failures_in
 from pcarann.recipe.trials import SEARCHED_LENGTHS, Fold, KernelTrial, random_trial
 from pcarann.symmetry.generators import Symmetry
 from pcarann.validation import check_number
 
-__all__ = ["FEWEST_TO_CHOOSE", "AutoReport", "Search", "choose", "searched"]
+__all__ = ["FEWEST_TO_CHOOSE", "AutoReport", "Search", "choose", "fitted_or_plain", "searched"]
 
 FEWEST_TO_CHOOSE = 10
 """Samples"""
@@ -107,13 +107,13 @@ def choose(
     race = Race(judge, split_into_folds(judge.samples, seed), report, tick)
     for plain in (ENERGY, DEFAULT):
         race.enter(plain, share=0.6)
-    if not race.running:
+    if not race.running and not report.failed:
         report.choice = judge.in_time(ENERGY)
         report.left_out.append(("the search", f"a fit of {report.choice.name} is all that the budget allows"))
     else:
         searched = _search_folds(judge.samples, seed)
         _try_defaults(judge, race, searched)
-        spare = judge.seconds_left - max(map(judge.last_fit, race.running))
+        spare = judge.seconds_left - race.last_fit()
         seconds = max(_SEARCH_SHARE * spare, min(_LEAST_SEARCH_SHARE * budget, spare))
         search = Search(*pair, grids[0], seed=seed, budget=seconds, tick=tick, report=report)
         search.smooth = smooth
@@ -122,15 +122,32 @@ def choose(
             race.enter(choice, share=0.75 if symmetry is None else 0.5)
         if symmetry is not None:
             _offer_symmetry(race)
-        race.run()
+        if race.run() is None:
+            report.fall_back()
         _take_unjudged(judge, race, found)
-        wanted, report.choice = report.choice, judge.in_time(report.choice)
+        wanted = report.choice
+        with failures_in(report.failed, wanted.name):
+            report.choice = judge.in_time(wanted)
         if report.choice != wanted:  # the last fit turned out to take longer than was foreseen
             late = f"a fit of {judge.last_fit(wanted):.0f} s with {judge.seconds_left:.0f} s left"
             report.left_out.append((f"the other members of {report.choice.name}", late))
-    parameters = judge.parameters(report.choice)
+    parameters: dict[str, Any] = {}
+    with failures_in(report.failed, report.choice.name):
+        parameters = judge.parameters(report.choice)
+    if not parameters:
+        report.fall_back()
+        parameters = judge.parameters(DEFAULT)
     report.seconds = judge.budget - judge.seconds_left
     return parameters, report
+
+
+def fitted_or_plain(model: Any, plain: Any, X: Any, y: Any, report: AutoReport) -> Any:
+    """Fit the model that was chosen; where that fails the plain one, whose error is raised."""
+    with failures_in(report.failed, report.choice.name), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="n_components=.* is more than there are")
+        return model.fit(X, y)
+    report.fall_back()
+    return plain.fit(X, y)
 
 
 def _take_unjudged(judge: Judge, race: Race, found: list[Choice]) -> None:
@@ -142,11 +159,13 @@ def _take_unjudged(judge: Judge, race: Race, found: list[Choice]) -> None:
     for choice in sorted(found, key=lambda choice: tried.get(choice.name, math.inf)):
         far_better = tried.get(choice.name, math.inf) < _FAR_BETTER * plain < math.inf
         if report.choice.plain and far_better and choice not in judged:
-            fits = judge.in_time(choice)
-            if judge.last_fit(fits) <= judge.seconds_left:
-                report.choice, report.error, report.by_fold = fits, tried[choice.name], []
-                report.left_out.append((f"a second judgement of {choice.name}", "no time was left; the trials decided"))
-                return
+            with failures_in(report.failed, choice.name):
+                fits = judge.in_time(choice)
+                if judge.last_fit(fits) <= judge.seconds_left:
+                    report.choice, report.error, report.by_fold = fits, tried[choice.name], []
+                    late = "no time was left; the trials decided"
+                    report.left_out.append((f"a second judgement of {choice.name}", late))
+                    return
 
 
 def _search_folds(samples: int, seed: int) -> list[Split]:
@@ -159,10 +178,15 @@ def _try_defaults(judge: Judge, race: Race, searched: list[Split]) -> None:
     """Judge the plain finalists where the settings of the search are judged."""
     for plain in race.running:
         needed = sum(judge.foreseen(plain, len(inner), len(held)) for inner, held in searched[1:])
-        if needed > _SEARCH_SHARE * (judge.seconds_left - max(map(judge.last_fit, race.running))):
+        if needed > _SEARCH_SHARE * (judge.seconds_left - race.last_fit()):
             race.report.left_out.append((f"{plain.name} among the trials", f"{needed:.0f} s foreseen"))
             continue
-        errors, seconds = zip(*(judge.errors(plain, rows) for rows in searched), strict=True)
+        parts = []
+        with failures_in(race.report.failed, f"{plain.name} among the trials"):
+            parts = [judge.errors(plain, rows) for rows in searched]
+        if not parts:
+            continue
+        errors, seconds = zip(*parts, strict=True)
         mean = sum(float(part.mean()) for part in errors) / len(errors)
         race.report.trials.append(Trial(plain.name, mean, sum(seconds)))
 
@@ -237,6 +261,11 @@ class Search:
             self.skipped += 1
             return False
         self.tick(choice.name)
+        with failures_in(self.report.failed, choice.name):
+            return self._tried_out(choice)
+        return False
+
+    def _tried_out(self, choice: Choice) -> bool:
         begun = time.perf_counter()
         tuned, error = self._tuned(choice) if choice.is_kernel else random_trial(self.folds(choice), choice, self.seed)
         seconds = time.perf_counter() - begun

@@ -22,6 +22,8 @@ class AutoVerdict:
     reason: str = ""
     left_out: list[tuple[str, str]] = field(default_factory=list)
     """Settings of stages that were not tried, and why"""
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    """Candidates that raised an error, and the error"""
     chosen: str = ""
     """The stages that were fitted, where they won"""
     error: float = math.inf
@@ -46,5 +48,8 @@ class AutoVerdict:
         if self.left_out:
             lines.append("Stages that were not:")
             lines += [f"  {name}: {why}" for name, why in self.left_out]
+        if self.failed:
+            lines.append("Left out because they failed:")
+            lines += [f"  {name}: {why}" for name, why in self.failed]
         lines += ["Latent models:", *(f"  {line}" for line in str(self.latent).splitlines())]
         return "\n".join(lines)

@@ -86,6 +86,7 @@ class Inputs:
         packing, grid = fitted.packing, tuple(fitted.output_grid)
         refuse_unknown_parts(X=X)
         if packing is None:
+            refuse_unaligned(X, None, fitted)
             array = _one(X, "X")
             fitted.refuse_shape(tuple(int(n) for n in array.shape))
             return cls(matrix_of(array), Fold((tuple(array.shape[1:]),)), Fold((grid,)), None, None)

@@ -111,7 +111,15 @@ def checked_lazy(
     if grid is not None and shape[1:] != grid:
         raise ValueError(f"{name} has fields of shape {shape[1:]}, but the model is expecting {grid}.")
     # Of masked arrays Dask may say nothing, and joins their blocks without the masks.
-    return array.map_blocks(unmasked, name, dtype=array.dtype, meta=unmasked(meta, name))
+    return array.map_blocks(_numbers, name, dtype=array.dtype, meta=unmasked(meta, name))
+
+
+def _numbers(block: Any, name: str) -> Any:
+    """A block as it was computed, or a refusal: what it holds need not be what its array declares."""
+    block = unmasked(block, name)
+    if block.dtype.kind not in "fiub":
+        raise ValueError(f"{name} must hold real numbers, but a block of it has dtype {block.dtype}.")
+    return block
 
 
 def refuse_unknown(array: Any, name: str) -> None:

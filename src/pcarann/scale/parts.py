@@ -31,7 +31,7 @@ from pcarann.scale.fields import checked_lazy, cut_along, matrix_of, refuse_unkn
 from pcarann.scale.kinds import lazy_array
 from pcarann.scale.reading import SHIFTED_BY
 from pcarann.scale.source import Lazy, spread_rows
-from pcarann.validation import in_block, unmasked
+from pcarann.validation import in_block, nonfinite, unmasked
 
 __all__ = ["Fold", "as_lazy", "lazily_packed", "lazy_parts", "refuse_unknown_parts"]
 
@@ -146,9 +146,9 @@ def _refuse_bad(matrix: Any, name: str) -> None:
     import dask.array as da
 
     finite = da.isfinite(matrix)
-    count, first = computed([(~finite).sum(), finite.all(axis=1).argmin()])
+    count, whole = computed([(~finite).sum(), finite.all(axis=1)])
     if count:
-        raise ValueError(f"{name} contains NaN or infinity: {count} value(s), the first in sample {first}.")
+        raise ValueError(nonfinite(name, int(count), np.flatnonzero(~np.asarray(whole)), len(whole)))
 
 
 def _spreads(outputs: Side, truth: Opened) -> OutputCode:

@@ -53,7 +53,8 @@ def lazy_samples(
     inputs, smoothing = _smoothed(sides[0][0], grids[0], settings.fields.smoothing)
     if isinstance(inputs, Lazy) and len(grids[0]) == 1 and pair.packing is None:
         hint_at_strangers(inputs.rows(spread_rows(inputs, 2000)))
-    order = order_of(settings, count, together)
+    groups = [sample // together for sample in range(count)]  # repeats among lazy samples are not looked for
+    order = order_of(settings, count, groups)
     found, units = [], []
     for side, fields in enumerate((inputs, sides[1][0])):
         channels = grids[0][0] if settings.fields.channels and side == 0 and len(grids[0]) > 1 else 1
@@ -63,7 +64,7 @@ def lazy_samples(
         found.append(fields)
         units.append(_unit(fields))
     divided = [one if isinstance(one, Lazy) or u == 1.0 else one / u for one, u in zip(found, units, strict=True)]
-    parts = (pair.names, together, pair.numbers, pair.parts, on_workers, time.perf_counter() - begun)
+    parts = (pair.names, groups, pair.numbers, pair.parts, on_workers, time.perf_counter() - begun)
     return settings, Samples(divided[0], divided[1], grids, Units(*units), smoothing, *parts), pair.packing
 
 

@@ -85,7 +85,11 @@ class Lazy(Source):
         bad = sum(reader.look.bad for reader in found.readers)
         if bad:
             first = min(reader.look.first_bad for reader in found.readers if reader.look.first_bad >= 0)
-            raise ValueError(f"{self.name} contains NaN or infinity: {bad} value(s), the first in sample {first}.")
+            keep = f"keep = da.isfinite({self.name}).all(axis=tuple(range(1, {self.name}.ndim))).compute()"
+            raise ValueError(
+                f"{self.name} contains NaN or infinity: {bad} value(s), the first in sample {first}. To drop such "
+                f"samples, use {keep}, then X[keep] and y[keep]."
+            )
         unit = unit_of(largest)
         if unit == 1.0:
             return found

@@ -30,13 +30,15 @@ Ranges = Callable[[Layout, float], Any]
 _COPIES = 8  # of the samples that a fit makes
 
 
-def stage_samples(X: Any, y: Any, most: int | None, seed: int, together: int) -> tuple[Any, Any, int, Ranges | None]:
-    """Inputs and outputs in memory, no more than asked for; how many belong together; the range of lazy inputs.
+def stage_samples(
+    X: Any, y: Any, most: int | None, seed: int, together: int
+) -> tuple[Any, Any, list[int] | None, Ranges | None]:
+    """Inputs and outputs in memory, no more than asked for; the group of each that was drawn; the range of lazy inputs.
 
     What is in memory already stays as it is.
     """
     if not is_lazy(X, y):
-        return X, y, together, None
+        return X, y, None, None
     if has_lazy_parts(X) or has_lazy_parts(y):
         raise ValueError("Lazy data are one array on each side: parts by name must be in memory.")
     for value, name in ((X, "X"), (required(y), "y")):
@@ -54,7 +56,8 @@ def stage_samples(X: Any, y: Any, most: int | None, seed: int, together: int) ->
     sides = [rows_of(matrix_of(one), rows).reshape(len(rows), *one.shape[1:]) for one in (inputs, outputs)]
     if packing is not None:
         sides = [_labelled(one, side) for one, side in zip(sides, (packing.inputs, packing.outputs), strict=True)]
-    return sides[0], sides[1], together if whole else 1, _ranges(inputs)
+    owners = None if whole else [row // together for row in rows]
+    return sides[0], sides[1], owners, _ranges(inputs)
 
 
 def _labelled(array: Any, side: Side) -> Any:

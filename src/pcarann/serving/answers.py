@@ -23,11 +23,12 @@ from pcarann.backend.arrays import to_host
 from pcarann.export.signature import NOVELTY, OF_OUTPUTS, Signature, Tensor, in_words
 from pcarann.fitted import Fitted
 from pcarann.marching.flow import Flow
-from pcarann.serving.heard import entered, hearing, sighted
+from pcarann.serving.heard import Sighting, entered, hearing, joined, sighted
 from pcarann.serving.limits import Refused
 from pcarann.uncertainty.conformal import ALPHA, Method
+from pcarann.validation import nonfinite
 
-__all__ = ["Answer", "Catalogue", "Question", "answered"]
+__all__ = ["Answer", "Catalogue", "Question", "answered", "joined_answers"]
 
 Values = np.ndarray[Any, np.dtype[Any]]
 
@@ -50,6 +51,10 @@ class Question:
         """How many"""
         return len(next(iter(self.arrays.values())))
 
+    def part(self, rows: slice) -> Question:
+        """The same for some of the samples."""
+        return replace(self, arrays={name: one[rows] for name, one in self.arrays.items()})
+
     @property
     def together(self) -> Any:
         """Equal for questions that can be answered together; None where it must be answered alone."""
@@ -68,6 +73,10 @@ class Answer:
     """Warnings of the model"""
     outside: int = 0
     """Samples outside the training data"""
+    seen: Sighting | None = None
+    """Inputs beside the training data, where the question was answered alone"""
+    others: tuple[str, ...] = ()
+    """Warnings that are not about inputs outside the training data"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,8 +198,19 @@ def answered(catalogue: Catalogue, questions: Sequence[Question]) -> list[Answer
         others = [one for one in heard if one != whole]
         outside = (question.samples if others else 0) if seen is None else seen.outside(rows)
         said = ([own] if own else []) + others
-        answers.append(Answer({name: found[name][rows] for name in question.wanted}, tuple(said), outside))
+        arrays_of = {name: found[name][rows] for name in question.wanted}
+        answers.append(Answer(arrays_of, tuple(said), outside, seen if len(questions) == 1 else None, tuple(others)))
     return answers
+
+
+def joined_answers(answers: Sequence[Answer]) -> Answer:
+    """Answers to blocks of one question, in their order, as one."""
+    names = answers[0].arrays
+    arrays = {name: np.concatenate([one.arrays[name] for one in answers]) for name in names}
+    others = tuple(dict.fromkeys(said for one in answers for said in one.others))
+    seen = [one.seen for one in answers if one.seen is not None]
+    own = joined(seen).said(slice(0, len(next(iter(arrays.values()))))) if seen else None
+    return Answer(arrays, ((own,) if own else ()) + others, sum(one.outside for one in answers))
 
 
 def _level(parameters: Mapping[str, Any], kinds: set[str]) -> tuple[float, Method]:
@@ -214,8 +234,9 @@ def _entered(catalogue: Catalogue, arrays: Mapping[str, Values], X: Any, how: Ma
     tensors = {**{one.name: one for one in catalogue.signature.inputs}, **catalogue.further}
     for name, one in arrays.items():
         if tensors[name].part not in holed and not (finite := np.isfinite(one)).all():
-            count, first = int(finite.size - finite.sum()), int(np.argwhere(~finite)[0, 0])
-            raise Refused(400, f"{name} contains NaN or infinity: {count} value(s), the first in sample {first}.")
+            rows = np.flatnonzero(~finite.reshape(len(one), -1).all(axis=1))
+            said = nonfinite(name, int(finite.size - finite.sum()), rows, len(one))
+            raise Refused(400, said.partition(" To drop")[0])
     try:
         return entered(catalogue.model, X, how)
     except ValueError as error:

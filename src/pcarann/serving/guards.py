@@ -2,8 +2,9 @@
 
 A page on the web can make a browser send requests to a server on the same machine, by its address or by a name that it
 lets point there. So a server that is bound to the machine itself answers only where it was called by such a name, and
-no server answers a page of another origin. A token, where one is set, is compared in constant time. What a client asked
-for who then went away is given up.
+no server answers a page of another origin, which browsers name in Origin or, where they send none, in Sec-Fetch-Site;
+and no answer may be embedded by such a page (Cross-Origin-Resource-Policy). A token, where one is set, is compared in
+constant time. What a client asked for who then went away is given up.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from urllib.parse import urlsplit
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from pcarann.serving.limits import Refused
+from pcarann.serving.limits import OWN_PAGES, Refused
 from pcarann.serving.service import Service
 
 __all__ = ["HEALTH", "LOCAL", "Guard", "Rules", "Wording", "as_error", "as_json"]
@@ -46,6 +47,7 @@ _ONCE = (
     b"host",
     b"inference-header-content-length",
     b"origin",
+    b"sec-fetch-site",
 )
 _KINDS = {
     400: "malformed",
@@ -80,7 +82,8 @@ class Rules:
         if self.hosts is not None and path not in HEALTH and _name(host) not in self.hosts:
             raise Refused(403, "The server does not go by the name that stands in Host: see --allow-host.")
         origin = headers.get(b"origin", b"").decode("latin-1").lower()
-        if origin and not _of_host(origin, host):
+        elsewhere = headers.get(b"sec-fetch-site", b"").strip().lower() == b"cross-site"
+        if elsewhere or (origin and not _of_host(origin, host)):
             raise Refused(403, "Requests of a page from elsewhere are not answered.")
         if self.token is not None and path not in self.open:
             scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
@@ -146,6 +149,8 @@ class _Call:
     async def send(self, message: Any) -> None:
         """Send a piece of the answer."""
         self.status = message.get("status", self.status)
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), OWN_PAGES]}
         last = message["type"] == "http.response.body" and not message.get("more_body", False)
         if last and self._listening is not None:
             await asyncio.sleep(0)  # let the listener say that nobody took what was sent before
@@ -192,7 +197,7 @@ class Guard:
         scope["app"] = self  # so that routes raise what they refuse
         ticket = None
         try:
-            self.service.limits.refuse_head(sum(len(name) + len(value) for name, value in scope["headers"]))
+            self.service.limits.refuse_head(_head_size(scope))
             headers = _single(scope["headers"])
             self.rules.check(scope["path"], headers)
             if scope["path"] not in HEALTH and scope["path"] != "/metrics":
@@ -228,6 +233,13 @@ class Guard:
             counters.errors.add(_KINDS.get(status, str(status)))
         elif route == "infer":
             counters.seconds.add(seconds, model)
+
+
+def _head_size(scope: Any) -> int:
+    """Bytes of the request line and of the header fields."""
+    target = scope.get("raw_path") or scope["path"].encode()
+    line = len(scope["method"]) + len(target) + len(scope.get("query_string", b""))
+    return line + sum(len(name) + len(value) for name, value in scope["headers"])
 
 
 def _closes(scope: Any) -> bool:

@@ -8,7 +8,7 @@ depend on who asked at the same time, so that inputs are looked at for each requ
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from pcarann.backend.arrays import place_of
 from pcarann.fitted import Fitted
 from pcarann.spatial.fitted import FittedStages
 from pcarann.uncertainty.look import Look
 from pcarann.uncertainty.novelty import LEVEL
 from pcarann.validation import check_fields
 
-__all__ = ["Sighting", "entered", "hearing", "listening", "sighted"]
+__all__ = ["Sighting", "entered", "hearing", "joined", "listening", "sighted"]
 
 Values = np.ndarray[Any, np.dtype[Any]]
 
@@ -68,6 +69,16 @@ class Sighting:
     """How many of them lie outside"""
     p: Values | None = None
     """(samples,) p-values, where the model has them"""
+    looked: Any = None
+    """What it was made of"""
+    again: Callable[[Sequence[Any]], Sighting] | None = None
+    """The sighting of what several were made of, one after another"""
+
+
+def joined(sightings: Sequence[Sighting]) -> Sighting:
+    """Blocks of samples of one request, in their order, as one sighting."""
+    again = sightings[0].again
+    return sightings[0] if again is None else again([one.looked for one in sightings])
 
 
 def entered(model: Any, X: Any, how: Mapping[str, Any]) -> Any:
@@ -91,7 +102,7 @@ def sighted(model: Any, inside: Any) -> Sighting | None:
 
 def _of_latents(fitted: Fitted, look: Look) -> Sighting:
     def part(rows: slice) -> Look:
-        if look.p is None or look.worst is None:
+        if look.p is None or look.worst is None or look.kept is not None:
             return look
         orbit = [x[rows, :] for x in look.orbit]
         return Look(look.inputs[rows, :], orbit, look.p[rows], look.worst[rows], look.residual[rows])
@@ -99,7 +110,10 @@ def _of_latents(fitted: Fitted, look: Look) -> Sighting:
     def outside(rows: slice) -> int:
         return 0 if look.p is None else int((look.p[rows] <= LEVEL).sum())
 
-    return Sighting(lambda rows: fitted.warning(part(rows)), outside, look.p)
+    def again(looks: Sequence[Look]) -> Sighting:
+        return _of_latents(fitted, looks[0] if looks[0].p is None else Look.joined(looks))
+
+    return Sighting(lambda rows: fitted.warning(part(rows)), outside, look.p, look, again)
 
 
 def _of_stages(fitted: FittedStages, inputs: Any) -> Sighting:
@@ -111,4 +125,7 @@ def _of_stages(fitted: FittedStages, inputs: Any) -> Sighting:
             return 0
         return sum(said(slice(i, i + 1)) is not None for i in range(rows.start, rows.stop))
 
-    return Sighting(said, outside)
+    def again(blocks: Sequence[Any]) -> Sighting:
+        return _of_stages(fitted, place_of(inputs).xp.concat(list(blocks), axis=0))
+
+    return Sighting(said, outside, None, inputs, again)

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["Admission", "Limits", "Refused", "Ticket"]
+__all__ = ["OWN_PAGES", "Admission", "Limits", "Refused", "Ticket"]
+
+OWN_PAGES = (b"cross-origin-resource-policy", b"same-origin")
+"""Header of every answer: pages from elsewhere may not embed it"""
 
 _LONGER = 100  # times the steps of a fit that are taken, unless told
 _OBJECTS = 8  # bytes that JSON takes as objects, for each of its own
@@ -44,7 +47,9 @@ class Limits:
     connections: int = 1024
     """At a time, idle ones included"""
     header: int = 16 << 10
-    """Bytes of a request's head"""
+    """Bytes of a request's head, its first line included"""
+    idle: float = 15.0
+    """Seconds that a connection may be silent, and that the head of a request may take"""
     seconds: float = 60.0
     """From the first byte of a request to its answer, and for a reader to take what was sent"""
     rows: int = 4096
@@ -58,7 +63,7 @@ class Limits:
             )
 
     def refuse_head(self, size: int) -> None:
-        """Refuse a head whose fields have so many bytes."""
+        """Refuse a head of so many bytes."""
         if size > self.header:
             raise Refused(431, f"The head of the request has more than {self.header} bytes, the most that are taken.")
 

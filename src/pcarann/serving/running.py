@@ -20,7 +20,6 @@ from pcarann.serving.protocol import bounded
 __all__ = ["address", "bound", "configured", "run"]
 
 _BACKLOG = 1024
-_KEEP_ALIVE = 15  # seconds that a connection may be idle
 _SPARE = 1.0  # seconds that threads have to end, when all is answered
 
 logger = logging.getLogger("pcarann.serving")
@@ -98,7 +97,7 @@ def configured(app: Any, limits: Limits) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,
         h11_max_incomplete_event_size=limits.header,
-        timeout_keep_alive=_KEEP_ALIVE,
+        timeout_keep_alive=max(1, round(limits.idle)),
         timeout_graceful_shutdown=max(1, round(limits.seconds)),
         backlog=_BACKLOG,
     )

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from pcarann.serving.limits import Refused
+from pcarann.validation import unstopped
 
 __all__ = ["DATATYPES", "Asked", "Draft", "Request", "drafted", "listed", "parsed", "read_request", "written"]
 
@@ -161,7 +162,7 @@ def parsed(text: bytes, most: int) -> dict[str, Any]:
     except RecursionError:
         raise Refused(400, "The JSON of the request is nested too deeply.") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise Refused(400, f"The request is not JSON: {error}.") from None
+        raise Refused(400, f"The request is not JSON: {unstopped(error)}.") from None
     except ValueError:
         raise Refused(400, "The request has a whole number of too many digits.") from None
     if not isinstance(document, dict):
@@ -244,7 +245,9 @@ def _from_json(name: str, data: list[Any], shape: list[int], datatype: str) -> V
         found = np.asarray(data)
         if found.dtype == object and all(one is None or type(one) in (int, float) for one in found.flat):
             found = found.astype(np.float64)
-    except (ValueError, OverflowError, RecursionError):
+    except OverflowError:
+        raise Refused(400, f"The data of {name} have a whole number that is too large for a float.") from None
+    except (ValueError, RecursionError):
         raise Refused(400, f"The data of {name} are lists of different lengths, or no numbers.") from None
     if found.dtype.kind not in "fiu":
         raise Refused(400, f"The data of {name} must be numbers.")

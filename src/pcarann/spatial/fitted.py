@@ -24,6 +24,7 @@ from pcarann.spatial.terms import Terms
 from pcarann.uncertainty.bands import Block
 from pcarann.uncertainty.conformal import Calibration
 from pcarann.uncertainty.fingerprints import Fingerprints, Recognised, numbers_of
+from pcarann.uncertainty.fit_report import FitReport
 from pcarann.uncertainty.monitor import History
 from pcarann.validation import check_fields, refuse_grid, warn_user
 
@@ -66,6 +67,8 @@ class FittedStages:
     history: History | None = None
     known: Fingerprints | None = None
     """Of the samples that stages were fitted to; None in older files"""
+    fit_report: FitReport | None = None
+    """Error on samples left out; None where roll-outs were judged, and in older files"""
 
     @classmethod
     def of(
@@ -108,6 +111,11 @@ class FittedStages:
     def how(self) -> dict[str, Any]:
         """Options that a prediction was asked with: there are none"""
         return {}
+
+    def refuse_unaligned(self, X: Any, y: Any = None) -> None:
+        """Raise ValueError where samples of inputs and outputs have different coordinates."""
+        if self.packing is not None and y is not None:
+            self.packing.refuse_unaligned(X, y)
 
     def refuse_shape(self, shape: tuple[int, ...]) -> None:
         """Refuse inputs of a shape (samples, …) that is not theirs."""

@@ -26,7 +26,7 @@ from pcarann.spatial.stage import Scene, Triple
 from pcarann.spatial.start import Start, mean_field
 from pcarann.spatial.terms import Terms
 
-__all__ = ["Grown", "Judge", "Wanted", "fit_stages", "held_out", "judge_of_chains"]
+__all__ = ["Grown", "Judge", "Wanted", "fit_stages", "held_fields", "held_out", "judge_of_chains"]
 
 Judge = Callable[[Chain], float]
 """The error of a chain, of roll-outs for example"""
@@ -70,6 +70,8 @@ class Grown:
     steps: tuple[Step, ...]
     sums: tuple[Sums, ...]
     """Of the last stage of every member, where they were to be kept"""
+    held: Array | None = None
+    """û of the samples held out, by the chain that chose its ridges on them; None where a judge chose"""
 
     @property
     def none(self) -> Chain:
@@ -81,15 +83,35 @@ class Grown:
         return StagesReport(start, begun, self.settled, self.steps, held)
 
 
-def held_out(samples: int, seed: int, together: int = 1, share: float = 0.2) -> tuple[list[int], int]:
-    """An order of the samples in which those to hold out stand last, and their number; so many in a row stay together.
+def held_out(groups: Sequence[int], seed: int, share: float = 0.2) -> tuple[list[int], int]:
+    """An order of the samples in which those to hold out stand last, and their number.
 
-    Parts of fields in this order are no copies.
+    `groups` has a label per sample: samples of the same group are on the same side.
+
+    >>> order, held = held_out([0, 0, 1, 1, 2, 2], seed=0)
+    >>> held, {i // 2 for i in order[-held:]} & {i // 2 for i in order[:-held]}
+    (2, set())
     """
-    groups = permutation(samples // together, seed=seed, stream=_STREAM)
-    count = min(max(1, round(share * len(groups))), len(groups) - 1)
-    order = [*sorted(groups[count:]), *sorted(groups[:count])]
-    return [group * together + i for group in order for i in range(together)], count * together
+    rows: dict[int, list[int]] = {}
+    for row, group in enumerate(groups):
+        rows.setdefault(group, []).append(row)
+    each = list(rows.values())
+    drawn = permutation(len(each), seed=seed, stream=_STREAM)
+    count = min(max(1, round(share * len(each))), len(each) - 1)
+    inner, held = ([row for group in sorted(some) for row in each[group]] for some in (drawn[count:], drawn[:count]))
+    return [*inner, *held], len(held)
+
+
+def with_ridges(
+    samples: Triple, settled: Settled, scene: Callable[[Layout], Scene], wanted: Wanted, ridges: Sequence[float]
+) -> tuple[Chain, ...]:
+    """Chains of all members with ridges that are known, fitted to all of these samples."""
+    here, see = scene(settled.layout), _Sights(samples, wanted)(settled.layout, settled.channels)
+    plan = Plan(wanted.n_features, wanted.seed)
+    return tuple(
+        grown(here, see, plan, samples, Known(iter(ridges)), most=len(ridges), member=member)[0]
+        for member in range(wanted.n_members if ridges else 1)
+    )
 
 
 def fit_stages(
@@ -111,17 +133,38 @@ def fit_stages(
         chain, steps, last = grown(here, see, plan, samples, chooser, most=most, member=member)
         return chain, steps, last if wanted.keep_sums else None
 
+    found = None
     if judge is not None:
         ends = [fitted(i, Judged(judge, _JUDGED_RIDGES, _LEAST_GAIN), most) for i in members]
         steps = ends[0][1]
     else:
         wanted.tick("ridges", 0, None)
         fewer = replace(here, averaged=here.averaged[:_AVERAGED])
-        steps = grown(fewer, see, plan, parts[0], HeldOut(parts[1], _RIDGES, _LEAST_GAIN), most=most)[1]
+        chooser = HeldOut(parts[1], _RIDGES, _LEAST_GAIN)
+        steps = grown(fewer, see, plan, parts[0], chooser, most=most)[1]
+        found = chooser.samples.fields
         ridges = [step.ridge for step in steps]
         ends = [fitted(i, Known(iter(ridges)), len(ridges)) for i in (members if ridges else members[:1])]
     sums = tuple(last for _, _, last in ends if last is not None)
-    return Grown(tuple(chain for chain, _, _ in ends), settled, tuple(steps), sums)
+    return Grown(tuple(chain for chain, _, _ in ends), settled, tuple(steps), sums, found)
+
+
+def held_fields(
+    samples: Triple, grown_before: Grown, scene: Callable[[Layout], Scene], wanted: Wanted, held: int
+) -> Array:
+    """û of the last so many samples, by members that were fitted to the others; two of them where there are several."""
+    found = grown_before.held
+    assert found is not None
+    ridges = [step.ridge for step in grown_before.steps]
+    if not ridges or wanted.n_members < 2:
+        return found
+    inner, out = (Triple(*(part[rows, :] for part in samples)) for rows in (slice(None, -held), slice(-held, None)))
+    layout = grown_before.settled.layout
+    here, see = scene(layout), _Sights(samples, wanted)(layout, grown_before.settled.channels)
+    here = replace(here, averaged=here.averaged[:_AVERAGED])
+    plan = Plan(wanted.n_features, wanted.seed)
+    chain = grown(here, see, plan, inner, Known(iter(ridges)), most=len(ridges), member=1)[0]
+    return (found + chain(out.inputs, out.fields)) / 2
 
 
 def judge_of_chains(judge: Callable[..., Any], start: Start, units: Units, layout: Layout) -> Judge:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -106,18 +107,19 @@ class Start:
         samples: tuple[Array, Array],
         grids: tuple[tuple[int, ...], tuple[int, ...]],
         seed: int,
-        together: int,
+        groups: Sequence[int],
     ) -> tuple[Start, Array]:
-        """A surrogate fitted to all samples, and predictions for each by a fit that has not seen it."""
+        """A surrogate fitted to all samples, and predictions for each by a fit that has not seen it or its group."""
         place = place_of(samples[0])
         xp = place.xp
         X, y = (xp.reshape(part, (part.shape[0], *grid)) for part, grid in zip(samples, grids, strict=True))
-        groups = permutation(int(X.shape[0]) // together, seed=seed, stream=_STREAM)
+        labels = list(dict.fromkeys(groups))
+        order = permutation(len(labels), seed=seed, stream=_STREAM)
         found = place.empty(*samples[1].shape)
-        folds = min(FOLDS, len(groups))
+        folds = min(FOLDS, len(labels))
         for fold in range(folds):
-            left_out = {group * together + i for group in groups[fold::folds] for i in range(together)}
-            rows = [[i for i in range(int(X.shape[0])) if (i in left_out) == inside] for inside in (False, True)]
+            left_out = {labels[i] for i in order[fold::folds]}
+            rows = [[i for i, group in enumerate(groups) if (group in left_out) == inside] for inside in (False, True)]
             part = _quietly_fitted(model, taken(X, rows[0]), taken(y, rows[0]))
             index = xp.asarray(rows[1], device=place.device)
             found[index, :] = _flat(part.predict(taken(X, rows[1])), place)

@@ -56,7 +56,6 @@ def are_numbers(found: np.ndarray[Any, Any], largest: float = _LARGEST) -> bool:
 
 def count_of(said: Any) -> int:
     """How many of something there are, as a document says it."""
-    count = int(said)
-    if not 0 <= count <= _MOST:
-        raise ValueError(f"{str(said)[:100]} is no count")
-    return count
+    if not isinstance(said, int) or isinstance(said, bool) or not 0 <= said <= _MOST:
+        raise ValueError(f"{repr(said)[:100]} is no count")
+    return said

@@ -26,6 +26,7 @@ from pcarann.latent.resampled import Resampled
 from pcarann.options import Options
 from pcarann.storage.formats import FACTS, FORMAT_VERSION, Document, Tensors
 from pcarann.storage.packing import described_packing
+from pcarann.storage.spreads import described_spread
 from pcarann.storage.streams import described_followed, described_history, described_local
 from pcarann.symmetry.generators import Symmetry
 from pcarann.uncertainty.conformal import Calibration, PartsCalibration
@@ -59,10 +60,12 @@ def described(fitted: Fitted, parameters: Mapping[str, Any]) -> tuple[Document, 
         "names": fitted.names,
         "reach": _novelty_test(fitted.novelty_test, tensors),
         "edge": _edge(fitted.edge, tensors),
+        "residual_spread": described_spread(fitted.ensemble.residual_spread, tensors),
         "calibration": described_calibration(fitted.calibration, "calibration", tensors),
         "adaptation": _adaptation(fitted, tensors),
         "history": described_history(fitted.history, "history", tensors),
         "packing": described_packing(fitted.packing, tensors),
+        "seconds": fitted.seconds,
         **{name: getattr(fitted, name) for name in FACTS},
     }
     parts = {name: getattr(fitted, name) for name in ("units", "view", "report", "refinement")}

@@ -18,10 +18,12 @@ from pcarann.readout.direct import ReadoutReport
 from pcarann.storage.arrays import Arrays
 from pcarann.storage.formats import Document
 from pcarann.storage.limits import shape_of
+from pcarann.storage.typed import checked, record
 
 __all__ = ["rebuilt_features", "rebuilt_map", "rebuilt_members"]
 
 _COPIES = 3  # of the matrix of a kernel while it is factored
+_SEED_BITS = 1024
 
 
 def rebuilt_map(described: dict[str, Any], size: int, arrays: Arrays) -> RandomMap | KernelMap:
@@ -32,17 +34,24 @@ def rebuilt_map(described: dict[str, Any], size: int, arrays: Arrays) -> RandomM
         raise ValueError("its relevance does not fit its PCA")
     weighting = Weighting(relevance, linear)
     if described["regressor"] == "kernel":
-        length = float(described["length"])
+        length = checked(described["length"], float, "the length of its kernel")
         if not 0 < length < np.inf:
             raise ValueError("its kernel has no length")
-        return KernelMap(int(described["seed"]), length, weighting)
+        return KernelMap(_seed(described["seed"]), length, weighting)
     sizes = shape_of(described["sizes"], "sizes of its layers")
     if len(sizes) != 3 or sizes[0] != size:
         raise ValueError("its layers do not fit its PCA")
-    first, second = (float(r) for r in described["scales"])
+    first, second = checked(described["scales"], tuple[float, float], "its scales")
     if not (math.isfinite(first) and math.isfinite(second)):
         raise ValueError("its scales are not finite")
-    return RandomMap(HiddenLayers(int(described["seed"]), 0, (size, sizes[1], sizes[2])), (first, second), weighting)
+    seed = _seed(described["seed"])
+    return RandomMap(HiddenLayers(seed, 0, (size, sizes[1], sizes[2])), (first, second), weighting)
+
+
+def _seed(said: Any) -> int:
+    if not isinstance(said, int) or isinstance(said, bool) or said.bit_length() > _SEED_BITS:
+        raise ValueError("its seed must be a whole number")
+    return said
 
 
 def rebuilt_features(
@@ -79,7 +88,7 @@ def _kernels(document: Document, feature_map: KernelMap, x: Array, arrays: Array
         raise ValueError("its landmarks are not among its samples")
     arrays.allowance.check(8 * count * rows.shape[1] * (int(x.shape[1]) + 4), "its landmarks")
     listed = [[int(i) for i in one] for one in rows]
-    lengths = [float(length) for length in document["map"]["lengths"]]
+    lengths = checked(document["map"]["lengths"], list[float], "the lengths of its kernel")
     if not all(0 < length < np.inf for length in lengths):
         raise ValueError("its kernel has no length")
     return [
@@ -96,6 +105,6 @@ def rebuilt_members(
     terms = features[0].count if old else features[0].terms
     stored = arrays("readouts" if old else "coefficients", len(features), terms, outputs)
     return tuple(
-        (Member.of if old else Member)(made, stored[k, :, :], ReadoutReport(**report))
+        (Member.of if old else Member)(made, stored[k, :, :], record(ReadoutReport, report, "the report of a readout"))
         for k, (made, report) in enumerate(zip(features, reports, strict=True))
     )

@@ -19,8 +19,9 @@ from pcarann.storage.arrays import Arrays, numbers
 from pcarann.storage.formats import Document, Tensors
 from pcarann.storage.limits import shape_of
 from pcarann.storage.meshes import rebuilt_cells
+from pcarann.storage.typed import checked
 
-__all__ = ["described_packing", "rebuilt_packing"]
+__all__ = ["described_label", "described_packing", "rebuilt_label", "rebuilt_packing"]
 
 _NAME = "packing"
 
@@ -59,22 +60,21 @@ def rebuilt_packing(
     tensors, place = arrays.found, arrays.place
     inputs, outputs = (_side(document[name], name, arrays) for name in ("inputs", "outputs"))
     mesh = None if document["mesh"] is None else rebuilt_cells(document["mesh"], f"{_NAME}.mesh", arrays)
+    stacked = checked(document["stacked"], bool, "stacked")
     output_code: OutputCode | OutputStack | None = None
     if document["scales"] is not None:
-        scales = tuple(float(scale) for scale in document["scales"])
+        scales = checked(document["scales"], tuple[float, ...], "the units of its outputs")
         if len(scales) != len(outputs.parts) or not all(0 < scale < math.inf for scale in scales):
             raise ValueError("its outputs have no such units")
-        output_code = (
-            OutputStack(outputs.parts, scales, mesh) if document["stacked"] else OutputCode(outputs.parts, scales)
-        )
+        output_code = OutputStack(outputs.parts, scales, mesh) if stacked else OutputCode(outputs.parts, scales)
     input_code: InputCode | InputStack | None = None
     if document["coded"] is not None:
         if len(document["coded"]) != len(inputs.parts):
             raise ValueError("its inputs are other parts than it says")
-        if document["stacked"]:
+        if stacked:
             if not isinstance(output_code, OutputStack):
                 raise ValueError("its inputs and outputs do not fit together")
-            tables = tuple(bool(table) for table in document["coded"])
+            tables = checked(document["coded"], tuple[bool, ...], "its tables")
             input_code = InputStack(inputs.parts, tables, output_code.space, mesh)
         else:
             codes = enumerate(zip(inputs.parts, document["coded"], strict=True))
@@ -91,27 +91,24 @@ def _code(i: int, part: Part, said: Document, tensors: Tensors, place: Place) ->
     values = math.prod(part.grid) - (0 if part.holes is None else int(part.holes.sum()))
     latents = values if modes is None else len(modes)
     shapes = {"mean": (values,), "modes": (latents, values), "quadrature": (values,), "factor": (latents,)}
-    if mean is None or factor is None or not 0 < float(said["unit"]) < math.inf or not _sound(said["far"]):
+    unit = checked(said["unit"], float, "the unit of an input")
+    far = checked(said["far"], float | None, "what the modes of an input miss")
+    if mean is None or factor is None or not 0 < unit < math.inf or not (far is None or 0 <= far < math.inf):
         raise ValueError(f"its input {part.name!r} is not complete")
     for name, array in arrays.items():
         if array is not None:
             numbers(tensors, f"{_NAME}.code.{i}.{name}", *shapes[name])
     if not (factor > 0).all():
         raise ValueError(f"the weights of its input {part.name!r} are not positive")
-    far = math.inf if said["far"] is None else float(said["far"])
     return PartCode(
         part,
-        float(said["unit"]),
+        unit,
         place.put(mean),
         None if modes is None else place.put(modes),
         None if quadrature is None else place.put(quadrature),
         place.put(factor),
-        far,
+        math.inf if far is None else far,
     )
-
-
-def _sound(far: Any) -> bool:
-    return far is None or 0 <= float(far) < math.inf
 
 
 def _described_side(side: Side, name: str, tensors: Tensors) -> Document:
@@ -119,7 +116,7 @@ def _described_side(side: Side, name: str, tensors: Tensors) -> Document:
     for i, part in enumerate(side.parts):
         if part.holes is not None:
             tensors[f"{_NAME}.{name}.{i}.holes"] = part.holes.astype(np.uint8)
-        label = None if part.label is None else _described_label(part.label, f"{_NAME}.{name}.{i}", tensors)
+        label = None if part.label is None else described_label(part.label, f"{_NAME}.{name}.{i}", tensors)
         parts.append({"name": part.name, "grid": list(part.grid), "columns": list(part.columns), "label": label})
     return {"parts": parts, "single": side.single, "samples": str(side.samples)}
 
@@ -131,29 +128,28 @@ def _side(document: Document, name: str, arrays: Arrays) -> Side:
         holes = arrays.found.get(f"{prefix}.holes")
         if holes is not None and holes.shape != grid:
             raise ValueError("its parts have grids that do not fit")
-        label = None if said["label"] is None else _label(said["label"], prefix, arrays)
+        label = None if said["label"] is None else rebuilt_label(said["label"], prefix, arrays, grid)
         mask = None if holes is None else holes.astype(bool)
-        parts.append(Part(str(said["name"]), grid, tuple(map(str, said["columns"])), label, mask))
+        columns = checked(said["columns"], tuple[str, ...], "columns of a part")
+        if columns and grid != (len(columns),):
+            raise ValueError("its columns do not fit its grids")
+        parts.append(Part(checked(said["name"], str, "the name of a part"), grid, columns, label, mask))
     names = [part.name for part in parts]
-    if not parts or len(set(names)) < len(names) or (document["single"] and len(parts) > 1):
+    single = checked(document["single"], bool, "single")
+    if not parts or len(set(names)) < len(names) or (names != [""] if single else "" in names):
         raise ValueError("its parts are none, or have one name")
-    if any(part.label is not None and len(part.label.dims) != len(part.grid) for part in parts):
-        raise ValueError("its labels do not fit its grids")
-    return Side(tuple(parts), bool(document["single"]), str(document["samples"]))
+    return Side(tuple(parts), single, checked(document["samples"], str, "the dimension of samples"))
 
 
-def _described_label(label: Label, prefix: str, tensors: Tensors) -> Document:
+def described_label(label: Label, prefix: str, tensors: Tensors) -> Document:
+    """The document of a label, whose coordinates are added to the arrays under this prefix."""
     coords: Document = {}
     for j, (name, (dims, values)) in enumerate(label.coords.items()):
-        coords[name] = {"dims": list(dims), "kind": values.dtype.kind}
+        coords[name] = {"dims": list(dims), "kind": values.dtype.kind, "dtype": str(values.dtype)}
         if values.dtype.kind in "fiub":
             tensors[f"{prefix}.coords.{j}"] = np.array(values, order="C")
         else:
-            coords[name] |= {
-                "dtype": str(values.dtype),
-                "values": values.astype(str).reshape(-1).tolist(),
-                "shape": list(values.shape),
-            }
+            coords[name] |= {"values": values.astype(str).reshape(-1).tolist(), "shape": list(values.shape)}
     told = {
         str(key): value.tolist() if isinstance(value, np.ndarray | np.generic) else value
         for key, value in label.attrs.items()
@@ -168,25 +164,39 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, str | int | float | bool)
 
 
-def _label(document: Document, prefix: str, arrays: Arrays) -> Label:
-    coords: dict[str, Any] = {}
+def rebuilt_label(document: Document, prefix: str, arrays: Arrays, grid: tuple[int, ...]) -> Label:
+    """The label that a document describes, of fields on this grid."""
+    labels, coords = checked(document["dims"], tuple[str, ...], "its dimensions"), {}
+    if len(labels) != len(grid) or len(set(labels)) < len(labels):
+        raise ValueError("its labels do not fit its grids")
+    sizes = dict(zip(labels, grid, strict=True))
     for j, (name, said) in enumerate(document["coords"].items()):
-        dims = tuple(map(str, said["dims"]))
-        if said["kind"] in "fiub":
-            coords[name] = dims, arrays.found[f"{prefix}.coords.{j}"]
-        else:
-            coords[name] = dims, _words(said, arrays)
-    name = None if document["name"] is None else str(document["name"])
-    return Label(name, tuple(map(str, document["dims"])), coords, dict(document["attrs"]))
+        dims = checked(said["dims"], tuple[str, ...], "the dimensions of its coordinates")
+        plain = checked(said["kind"], str, "the kind of its coordinates") in tuple("fiub")
+        values = arrays.found[f"{prefix}.coords.{j}"] if plain else _words(said, arrays)
+        if plain and (str(values.dtype) != said.get("dtype", str(values.dtype)) or not np.isfinite(values).all()):
+            raise ValueError("its coordinates are not numbers of their type")
+        if not set(dims) <= set(labels) or values.shape != tuple(sizes[dim] for dim in dims):
+            raise ValueError("its coordinates do not fit its grids")
+        coords[name] = dims, values
+    attrs = document["attrs"]
+    if not isinstance(attrs, dict) or not all(_is_plain(value) for value in attrs.values()):
+        raise ValueError("its attributes must be an object of plain values")
+    return Label(checked(document["name"], str | None, "the name of its label"), labels, coords, attrs)
 
 
 def _words(said: Document, arrays: Arrays) -> np.ndarray[Any, Any]:
     """Coordinates that are words or times, each as long as the longest."""
-    words, kind = [str(word) for word in said["values"]], np.dtype(said["dtype"]) if said["kind"] in "mM" else None
+    words = checked(said["values"], list[str], "its coordinates")
+    kind = np.dtype(checked(said["dtype"], str, "the type of its coordinates")) if said["kind"] in ("m", "M") else None
     if kind is not None and kind.kind not in "mM":
         raise ValueError("its coordinates are no times")
     arrays.allowance.check(2 * 4 * len(words) * max(map(len, words), default=1), "its coordinates")
-    return np.asarray(words, dtype=str).reshape([int(n) for n in said["shape"]]).astype(kind or str)
+    return (
+        np.asarray(words, dtype=str)
+        .reshape(checked(said["shape"], list[int], "the shape of its coordinates"))
+        .astype(kind or str)
+    )
 
 
 def _described_mesh(mesh: Mesh | None, tensors: Tensors) -> Document | None:

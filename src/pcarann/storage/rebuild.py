@@ -14,6 +14,7 @@ import numpy as np
 
 from pcarann.backend.arrays import Array, Place, to_host
 from pcarann.ensemble.adaptation import Adaptation, Rows
+from pcarann.ensemble.maps import RandomMap
 from pcarann.ensemble.mean_and_spread import Ensemble
 from pcarann.features.refine import Refinement
 from pcarann.fitted import Fitted
@@ -22,13 +23,15 @@ from pcarann.latent.resampled import Resampled
 from pcarann.latent.smoothing import Smoothing
 from pcarann.latent.units import Units
 from pcarann.options import Adapt, Fields, Grid, Kernel, Refine, resolved
-from pcarann.storage.arrays import Arrays, count_of
+from pcarann.storage.arrays import Arrays
 from pcarann.storage.formats import FACTS, Document, Tensors
 from pcarann.storage.groups import Elements, rebuilt_group
 from pcarann.storage.limits import Allowance, shape_of
 from pcarann.storage.members import rebuilt_features, rebuilt_map, rebuilt_members
 from pcarann.storage.packing import rebuilt_packing
+from pcarann.storage.spreads import rebuilt_spread
 from pcarann.storage.streams import rebuilt_choice, rebuilt_followed, rebuilt_history, rebuilt_local
+from pcarann.storage.typed import checked, record, seconds_of
 from pcarann.symmetry.generators import Symmetry
 from pcarann.uncertainty.conformal import Calibration, PartsCalibration
 from pcarann.uncertainty.extrapolation import Edge
@@ -52,12 +55,16 @@ def rebuilt(document: Document, arrays: Arrays) -> tuple[Fitted, dict[str, Any]]
     if document["symmetry"] is not None:
         values = (int(input_pca.mean.shape[0]), int(output_pca.mean.shape[0]))
         group, copied, averaged = rebuilt_group(document["symmetry"], arrays, values)
+    if isinstance(feature_map, RandomMap) and document["energy_scales"] is None:
+        raise ValueError("its energy-matched scales are missing")
     # Rows after those of the fit came with refit_readout: landmarks are not among them.
     features = rebuilt_features(document, feature_map, x[: min(samples * len(copied), rows), :], arrays)
     members = rebuilt_members(document["reports"], features, output_pca.n_components, arrays)
+    weighting, latents = feature_map.weighting, input_pca.n_components
+    known = rebuilt_spread(document["residual_spread"], int(output_pca.mean.shape[0]), arrays, weighting, latents)
     points = {math.prod(output_pca.grid), math.prod(getattr(output_pca, "trained_grid", output_pca.grid))}
     fitted = Fitted(
-        ensemble=Ensemble(input_pca, output_pca, members, group, averaged).tried(x),
+        ensemble=replace(Ensemble(input_pca, output_pca, members, group, averaged).tried(x), residual_spread=known),
         x=x,
         y=arrays("y", rows, output_pca.n_components),
         feature_map=feature_map,
@@ -85,7 +92,8 @@ def rebuilt_calibration(
         return None
     ranks, scores, largest = (tensors[f"{name}.{part}"] for part in ("ranks", "scores", "largest"))
     _refuse_no_scores(scores, largest)
-    floor, points = float(described["floor"]), int(described["points"])
+    floor = checked(described["floor"], float, "the floor of its calibration")
+    points = checked(described["points"], int, "the points of its calibration")
     sound = largest.ndim == 1 and largest.size and ranks.ndim == 1 and ranks.shape == scores.shape and ranks.size
     sound = sound and ranks.dtype.kind == "i" and (np.diff(ranks) > 0).all()
     if not sound or points not in allowed or ranks[-1] != largest.size * points or not 0 < floor < np.inf:
@@ -95,8 +103,11 @@ def rebuilt_calibration(
     local = rebuilt_local(f"{name}.local", tensors, place, (int(largest.size), points))
     if "gains" not in described:
         return Calibration(*kept, followed=followed, local=local)
-    gains, sizes = tuple(float(n) for n in described["gains"]), tuple(int(n) for n in described["sizes"])
-    fits = len(gains) == len(sizes) and min(sizes) >= 1 and sum(sizes) in allowed  # a model moved has others
+    gains = checked(described["gains"], tuple[float, ...], "the gains of its calibration")
+    sizes = checked(described["sizes"], tuple[int, ...], "the sizes of its calibration")
+    fits = (
+        bool(sizes) and len(gains) == len(sizes) and min(sizes) >= 1 and sum(sizes) in allowed
+    )  # a model moved has others
     if not fits or not all(0 < gain < np.inf for gain in gains):
         raise ValueError("its calibration does not fit its outputs")
     each = [rebuilt_followed(f"{name}.apart.{i}.followed", tensors) for i in range(len(sizes))]
@@ -116,12 +127,20 @@ def _facts(document: Document) -> dict[str, Any]:
     """The parts of a record that are plain values."""
     scales, refinement, report = (document[name] for name in ("energy_scales", "refinement", "report"))
     return {
-        "energy_scales": None if scales is None else (float(scales[0]), float(scales[1])),
-        "refinement": None if refinement is None else Refinement(**_tupled(refinement)),
-        "report": None if report is None else FitReport(**report),
-        "names": tuple(str(name) for name in document.get("names", ())),
-        **{name: (count_of if kind is int else kind)(document[name]) for name, kind in FACTS.items()},
+        "energy_scales": checked(scales, tuple[float, float] | None, "its energy-matched scales"),
+        "refinement": None if refinement is None else record(Refinement, refinement, "its refinement"),
+        "report": None if report is None else record(FitReport, report, "its report"),
+        "names": checked(document.get("names", ()), tuple[str, ...], "its names"),
+        "seconds": seconds_of(document["seconds"]),
+        **{name: _fact(document[name], kind, name) for name, kind in FACTS.items()},
     }
+
+
+def _fact(value: Any, kind: Any, name: str) -> Any:
+    found = checked(value, kind, name)
+    if kind is not bool and not 0 <= found < math.inf:
+        raise ValueError(f"{name} must be at least 0, found {found}")
+    return found
 
 
 def _parameters(document: Document, fitted: Fitted) -> dict[str, Any]:
@@ -192,7 +211,7 @@ def _smoothing(described: Any, grid: tuple[int, ...], allowance: Allowance) -> S
 
 
 def _units(described: dict[str, Any]) -> Units:
-    units = Units(float(described["inputs"]), float(described["outputs"]))
+    units = record(Units, described, "its units")
     if not (0 < units.inputs < np.inf and 0 < units.outputs < np.inf):
         raise ValueError("its units are no numbers")
     return units
@@ -203,10 +222,8 @@ def _view(described: dict[str, Any] | None, pca: PCA) -> View:
     columns = grid[0] if len(grid) == 1 else 0
     if described is None:
         return View((pca.n_components,), (pca.n_components,), tuple(f"column {j}" for j in range(columns)))
-    sizes, modes, constant = (tuple(int(n) for n in described[name]) for name in ("sizes", "modes", "constant"))
-    told = described.get("numbers")
-    numbers = None if told is None else tuple(int(n) for n in told)
-    view = View(sizes, modes, tuple(str(name) for name in described["names"]), constant, numbers)
+    view = record(View, described, "its view")
+    sizes, modes, constant, numbers = view.sizes, view.modes, view.constant, view.numbers
     fits = sum(sizes) == pca.n_components and len(modes) == len(sizes) and len(grid) >= (len(sizes) > 1)
     fits = fits and all(0 < m <= n for m, n in zip(modes, sizes, strict=True))
     fits = fits and int(pca.mean.shape[0]) % len(sizes) == 0
@@ -223,12 +240,12 @@ def _novelty_test(described: dict[str, Any] | None, tensors: Tensors) -> Novelty
         return None
     names = ("body", "excess", "depths", "surprises", "low", "high")
     body, excess, depths, surprises, low, high = (_without_nan(f"reach.{name}", tensors) for name in names)
-    groups = tuple(int(n) for n in described["groups"])
+    groups = checked(described["groups"], tuple[int, ...], "its groups of latents")
     fits = body.shape == excess.shape == (sum(groups),) and min(groups) > 0 and low.shape == high.shape
     if not fits or surprises.ndim != 1 or not surprises.size or depths.shape != (len(groups), surprises.size):
         raise ValueError("its test of novelty does not fit together")
-    residual, distance = (float(part) for part in described["farthest"])
-    floor = float(described["floor"])
+    residual, distance = checked(described["farthest"], tuple[float, float], "its farthest sample")
+    floor = checked(described["floor"], float, "the floor of its test of novelty")
     return NoveltyTest(Tails(body, excess), groups, depths, surprises, floor, (residual, distance), (low, high))
 
 
@@ -247,10 +264,11 @@ def _edge(described: dict[str, Any] | None, arrays: Arrays, pca: PCA) -> Edge | 
     if "edge.columns.low" in arrays:
         columns = tuple(arrays.ends(f"edge.columns.{end}", int(pca.mean.shape[0])) for end in ends)
     latents = [arrays(f"edge.{name}", pca.n_components) for name in (*ends, "spread")]
-    farthest, residual, size = (float(described[name]) for name in ("farthest", "residual", "size"))
-    if not (np.isfinite([farthest, residual, size]).all() and size > 0 and int(described["samples"]) > 0):
+    facts = [checked(described[name], float, f"{name} of its edge") for name in ("farthest", "residual", "size")]
+    samples, (farthest, residual, size) = checked(described["samples"], int, "samples of its edge"), facts
+    if not (np.isfinite(facts).all() and size > 0 and samples > 0):
         raise ValueError("its edge is nowhere")
-    return Edge(latents[0], latents[1], latents[2], farthest, columns, residual, size, int(described["samples"]))
+    return Edge(latents[0], latents[1], latents[2], farthest, columns, residual, size, samples)
 
 
 def _adaptation(described: dict[str, Any] | None, fitted: Fitted, arrays: Arrays) -> Adaptation | None:
@@ -267,7 +285,8 @@ def _adaptation(described: dict[str, Any] | None, fitted: Fitted, arrays: Arrays
     if described["begun"] == "least-squares":
         stored = arrays("adaptation.priors", len(priors), *(int(n) for n in members[0].coefficients.shape))
         priors = [stored[k, :, :] for k in range(len(priors))]
-    faded, trained, ridge = float(described["faded"]), int(described["trained"]), float(described["ridge"])
+    kinds: dict[str, Any] = {"faded": float, "trained": int, "ridge": float}
+    faded, trained, ridge = (checked(described[name], kind, name) for name, kind in kinds.items())
     count, terms = int(own.shape[0]), members[0].features.count
     if not math.isfinite(faded) or not 0 <= trained <= count or not 0 <= ridge < math.inf:
         raise ValueError("its adaptation does not fit its rows")

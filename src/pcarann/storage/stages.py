@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from numbers import Integral
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -39,7 +39,9 @@ from pcarann.storage.layouts import described_layout, rebuilt_layout, seen_chann
 from pcarann.storage.packing import described_packing, rebuilt_packing
 from pcarann.storage.rebuild import rebuilt_calibration, with_options
 from pcarann.storage.streams import described_history, described_known, rebuilt_history, rebuilt_known
+from pcarann.storage.typed import checked, record, seconds_of
 from pcarann.symmetry.generators import Symmetry
+from pcarann.uncertainty.fit_report import FitReport
 
 __all__ = ["TermsError", "described_stages", "rebuilt_parameters", "rebuilt_stages"]
 
@@ -49,6 +51,7 @@ class TermsError(ValueError):
 
 
 _MOST_MEMBERS = 10_000
+Said = float | Literal["inf", "-inf", "nan"]
 _PARTS = ("shift", "scale", "limit", "mixing", "biases")
 
 
@@ -96,6 +99,7 @@ def described_stages(fitted: FittedStages, parameters: Mapping[str, Any]) -> tup
         "ridges": [[stage.ridge for stage in chain.stages] for chain in fitted.chains],
         "units": asdict(fitted.units),
         "report": _report(fitted.report),
+        "fit_report": None if fitted.fit_report is None else asdict(fitted.fit_report),
         "seconds": dict(fitted.seconds),
         "sums": len(fitted.sums),
         "calibration": described_calibration(fitted.calibration, "calibration", tensors),
@@ -108,9 +112,11 @@ def rebuilt_stages(document: Document, arrays: Arrays, model: Any = None, terms:
     """Return the record that a document describes; `model` is what stages start from, where that is one."""
     tensors, place = arrays.found, arrays.place
     layout = rebuilt_layout(document["layout"], arrays)
-    units = Units(**{name: float(unit) for name, unit in document["units"].items()})
-    ends = [[one] if isinstance(one, float | int) else one for one in document["value_range"]]
-    numbers = [units.inputs, units.outputs, document["output_size"], *(number for end in ends for number in end)]
+    units = record(Units, document["units"], "its units")
+    told = checked(document["value_range"], tuple[float | list[float], float | list[float]], "its range")
+    ends = [[one] if isinstance(one, float) else one for one in told]
+    size = checked(document["output_size"], float, "the size of its outputs")
+    numbers = [units.inputs, units.outputs, size, *(number for end in ends for number in end)]
     if not np.isfinite(np.asarray(numbers, dtype=float)).all() or min(units.inputs, units.outputs) <= 0:
         raise ValueError("its numbers are not finite")
     start = _start(document["start"], tensors, place, model, layout)
@@ -134,11 +140,11 @@ def rebuilt_stages(document: Document, arrays: Arrays, model: Any = None, terms:
         start,
         chains,
         units,
-        float(document["output_size"]),
+        size,
         _range(ends, layout.n_inputs),
         count_of(document["samples"]),
         _reported(document["report"], Settled(layout, channels)),
-        {str(name): float(part) for name, part in document["seconds"].items()},
+        seconds_of(document["seconds"]),
         sums,
         rebuilt_calibration(document["calibration"], "calibration", tensors, place, points),
         count_of(document["calibrated"]),
@@ -146,6 +152,7 @@ def rebuilt_stages(document: Document, arrays: Arrays, model: Any = None, terms:
         rebuilt_packing(document.get("packing"), arrays, (layout.input_grid, layout.output_grid)),
         rebuilt_history(document.get("history"), "history", tensors),
         rebuilt_known(tensors),
+        None if (told := document.get("fit_report")) is None else record(FitReport, told, "its fit report"),
     )
 
 
@@ -181,7 +188,8 @@ def _range(ends: Any, components: int) -> Range:
     return low * (components // len(low)), high * (components // len(high))
 
 
-def _terms(names: list[Any], terms: Any, units: Units) -> Terms | None:
+def _terms(said: Any, terms: Any, units: Units) -> Terms | None:
+    names = checked(said, list[str], "the names of its terms")
     if names and len(names) != len(terms):
         raise TermsError(f"it was fitted with terms {', '.join(map(str, names))}: hand them to load(path, terms=[…])")
     found = Terms.of(tuple(terms), units)
@@ -195,7 +203,7 @@ def _terms(names: list[Any], terms: Any, units: Units) -> Terms | None:
 def _sight(
     document: Document, tensors: Tensors, place: Place, layout: Layout, channels: Channels, terms: Terms | None
 ) -> Sight:
-    evolving, staged = bool(document["evolving"]), any(document["ridges"])
+    evolving, staged = checked(document["evolving"], bool, "evolving"), any(document["ridges"])
     fixed = tensors["fixed"] if evolving and staged else None
     if fixed is not None and fixed.shape != (1, *layout.domain.shape, layout.n_outputs):
         raise ValueError("its fixed fields do not fit its grid")
@@ -229,7 +237,7 @@ def _stage(name: str, ridge: float, sight: Sight, bands: Bands, arrays: Arrays, 
     readout = _complex(tensors[f"{name}.readout"], layout, place)
     if tuple(readout.shape) != (bands.count, features.count, layout.n_outputs):
         raise ValueError(f"{name}.readout has shape {tuple(readout.shape)}")
-    return Stage(features, bands, readout, float(ridge))
+    return Stage(features, bands, readout, checked(ridge, float, "its ridge"))
 
 
 def _scene(described: dict[str, Any] | None, arrays: Arrays, layout: Layout) -> Scene:
@@ -293,15 +301,16 @@ def _report(report: StagesReport) -> dict[str, Any]:
 
 
 def _reported(described: dict[str, Any], settled: Settled) -> StagesReport:
-    steps = tuple(Step(float(ridge), _found(error), float(seconds)) for ridge, error, seconds in described["steps"])
-    trials = tuple(Trial(str(name), _found(error)) for name, error in described["trials"])
-    settled = Settled(settled.layout, settled.channels, trials)
-    return StagesReport(str(described["start"]), _found(described["begun"]), settled, steps, int(described["held_out"]))
+    """Of a number that JSON has no word for, files hold its text."""
+    kinds: dict[str, Any] = {"steps": list[tuple[float, Said, float]], "trials": list[tuple[str, Said]]}
+    kinds |= {"start": str, "begun": Said, "held_out": int}
+    found = {name: checked(described[name], kind, f"{name} of its report") for name, kind in kinds.items()}
+    steps = tuple(Step(ridge, float(error), seconds) for ridge, error, seconds in found["steps"])
+    settled = replace(settled, trials=tuple(Trial(name, float(error)) for name, error in found["trials"]))
+    report = StagesReport(found["start"], float(found["begun"]), settled, steps, found["held_out"])
+    str(report)
+    return report
 
 
 def _number(value: float) -> float | str:
     return value if math.isfinite(value) else str(value)
-
-
-def _found(value: Any) -> float:
-    return float(value)

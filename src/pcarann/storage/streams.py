@@ -12,6 +12,7 @@ from pcarann.ensemble.adaptation import Choice
 from pcarann.ensemble.forgetting import FACTORS
 from pcarann.storage.arrays import count_of
 from pcarann.storage.formats import Tensors
+from pcarann.storage.typed import checked
 from pcarann.uncertainty.adaptive import Followed, Follower
 from pcarann.uncertainty.alarm import Alarm, DriftTest
 from pcarann.uncertainty.fingerprints import NUMBERS, Fingerprints
@@ -109,16 +110,17 @@ def rebuilt_history(described: dict[str, Any] | None, name: str, tensors: Tensor
         reference, ranked, sums = (_numbers(f"{name}.test.{part}", tensors) for part in ("reference", "ranked", "sums"))
         if reference.ndim != 1 or ranked.ndim != 1 or sums.shape != DriftTest.start(reference).sums.shape:
             raise ValueError("its drift test does not fit together")
-        test = DriftTest(reference, ranked, sums, int(described["test"][0]), float(described["test"][1]))
-    alarms = (Alarm(int(a), int(b), None if c is None else int(c)) for a, b, c in described["alarms"])
+        low, won = checked(described["test"], tuple[int, float], "its drift test")
+        test = DriftTest(reference, ranked, sums, low, won)
+    alarms = checked(described["alarms"], list[tuple[int, int, int | None]], "its alarms")
     return History(
-        None if usual is None else float(usual),
+        checked(usual, float | None, "its usual error"),
         count_of(described["observed"]),
         count_of(described["learned"]),
         recent,
         test,
-        tuple(alarms),
-        None if left is None else int(left),
+        tuple(Alarm(*one) for one in alarms),
+        checked(left, int | None, "the sample at which outputs left their modes"),
     )
 
 
@@ -143,7 +145,7 @@ def rebuilt_choice(described: Any) -> Choice | None:
     """Which factor of forgetting was in use; None where it was not chosen."""
     if described is None:
         return None
-    losses, chosen = tuple(float(loss) for loss in described[0]), int(described[1])
+    losses, chosen = checked(described, tuple[tuple[float, ...], int], "its choice of forgetting")
     if len(losses) != len(FACTORS) or not 0 <= chosen < len(FACTORS):
         raise ValueError("its choice of forgetting is none")
     return Choice(losses, chosen)

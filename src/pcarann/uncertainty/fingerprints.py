@@ -11,6 +11,9 @@ prove nothing, and of those that have none a new sample meets as many as Good an
 
     share = 2 (twins + 1) / samples.
 
+Where nearly all training samples stand there equally often, as in a file that was appended to itself, chance is no
+explanation: then each is counted once.
+
 Samples of one parameter lie close: if a tenth of those that are new lie within d times what counts as agreeing, as
 one parameter spreads them, about 0.1 / d agree.
 """
@@ -38,6 +41,7 @@ NUMBERS = 2 * _EACH
 _STREAMS = ((-31,), (-32,))
 _AGREEING = 1e-6  # of the spread of a number
 _ROUNDED = 2.0**-22  # of the size of a field: sums of values in single precision differ by a quarter of that
+_NEARLY_ALL = 0.8  # of the distinct training samples that stand there equally often
 _CLOSEST = 0.1  # share of new samples by which closeness is judged
 _FAR = 1e12  # in units of what agrees, at which numbers are held: all that is beyond is as unlike
 
@@ -108,9 +112,10 @@ class Fingerprints:
         which = tree.query(known, k=3, p=np.inf, distance_upper_bound=1.0)[1]
         alike = np.append(counts, 0)[which].sum(axis=1)  # what is not found has the index after the last
         away, nearest = tree.query(_scaled(asked, center, unit), p=np.inf)
-        agreeing, alone = away <= 1, alike[nearest] == 1
-        each = 2 * len(asked) / len(self.numbers)
-        expected = each * float(counts[alike == 2].sum() / 2 + 1) + _by_closeness(away[~agreeing])
+        usual = _usual(alike)
+        agreeing, alone = away <= 1, alike[nearest] <= usual
+        each = 2 * len(asked) * usual / len(self.numbers)
+        expected = each * float(counts[alike == 2 * usual].sum() / (2 * usual) + 1) + _by_closeness(away[~agreeing])
         # Three deviations beside: of what is met, and of the number of twins that it is judged by.
         chance = expected + 3 * math.sqrt(expected * (1 + each))
         return Recognised(agreeing & alone, agreeing & ~alone, chance)
@@ -152,6 +157,13 @@ def _numbers(inputs: Array, outputs: Array) -> tuple[Values, tuple[float, float]
 def _some(numbers: Values) -> Values:
     """As many as are kept."""
     return numbers if len(numbers) <= _MOST else numbers[spread(len(numbers), _MOST), :]
+
+
+def _usual(alike: Values) -> int:
+    """How often nearly all training samples stand there; 1 where that differs from one to another, as by chance."""
+    values, counts = np.unique(alike, return_counts=True)
+    most = int(counts.argmax())
+    return int(values[most]) if counts[most] >= _NEARLY_ALL * len(alike) else 1
 
 
 def _scaled(numbers: Values, center: Values, unit: Values) -> Values:

@@ -43,7 +43,7 @@ def survey(
     if folds:
         left = _left_out(view, folds, to_host(rows.x[:inner, :]), seen.columns)
         # What belongs to samples that the PCA has seen is no news to it.
-        reference = left if rows.order.together > 1 else Sight.joined([left, reference])
+        reference = left if rows.order.grouped else Sight.joined([left, reference])
     ranges, farthest, count = seen.ranges, seen.farthest, int(reference.columns.shape[1])
     columns = [view.spread_out(end[:count], pca.grid, far) for end, far in zip(ranges, _FAR, strict=True)]
     place = place_of(rows.x)

@@ -24,6 +24,7 @@ from pcarann.problems.formats import Arrays, Leave, Stored, require
 from pcarann.problems.formats.hdf5 import check_dataset, datasets
 from pcarann.problems.formats.heaps import refuse_endless_heaps
 from pcarann.problems.selection import DataFileError, Selection, slices
+from pcarann.validation import unstopped
 
 __all__ = ["MESH_ENDINGS", "MeshSamples", "is_mesh_source", "mesh_files", "meshio", "open_meshes"]
 
@@ -167,7 +168,7 @@ def _size(frames: _Frames) -> str:
 
 def _unreadable(path: Path, error: Exception) -> DataFileError:
     reason = " ".join(str(error).split()) or "it is damaged or cut short"
-    return DataFileError(f"{path} cannot be read as {path.suffix}: {reason}.")
+    return DataFileError(f"{path} cannot be read as {path.suffix}: {unstopped(reason)}.")
 
 
 def _natural(path: Path) -> list[tuple[int, int | str]]:

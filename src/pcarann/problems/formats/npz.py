@@ -20,6 +20,7 @@ import numpy as np
 
 from pcarann.problems.formats import Arrays, Leave, Stored
 from pcarann.problems.selection import DataFileError, Selection, slices
+from pcarann.validation import unstopped
 
 __all__ = ["open_npy", "open_npz"]
 
@@ -75,7 +76,7 @@ def _header(file: IO[bytes], size: int, where: str) -> tuple[tuple[int, ...], np
     except (MemoryError, RecursionError):  # Python's, of brackets: the header is not longer than the file
         raise DataFileError(f"{where} is not a NumPy array: its header is nested too deeply.") from None
     except Exception as error:  # the header is parsed as Python's literals, which can fail in many ways
-        raise DataFileError(f"{where} is not a NumPy array: {error}.") from error
+        raise DataFileError(f"{where} is not a NumPy array: {unstopped(error)}.") from error
     if dtype.hasobject:
         return shape, dtype, fortran  # pickled, of any length; refused by type
     wanted, there = math.prod(shape) * dtype.itemsize, size - file.tell()
