@@ -95,9 +95,10 @@ class Counts:
     @staticmethod
     def add(parts: Sequence[Counts]) -> Counts:
         """All of these together."""
-        first = min(one.first for one in parts)
-        total = np.zeros(max(one.first + len(one.counts) for one in parts) - first, dtype=np.int64)
-        for one in parts:
+        some = [one for one in parts if len(one.counts)] or parts[:1]
+        first = min(one.first for one in some)
+        total = np.zeros(max(one.first + len(one.counts) for one in some) - first, dtype=np.int64)
+        for one in some:
             total[one.first - first : one.first - first + len(one.counts)] += one.counts
         return Counts(first, total, sum(one.above for one in parts), parts[0].bits)
 
