@@ -313,12 +313,12 @@ class Fitted:
         first, second = (xp.reshape(xp.stack(rows, axis=1), (-1, rows[0].shape[1])) for rows in (x, y))
         return first, second
 
-    def marks(self, inputs: Array, outputs: Array) -> Values:
+    def marks(self, inputs: Array, outputs: Array | None) -> Values:
         """What (samples, values) pairs, as they were handed in, leave to be recognised by, (samples, 4)"""
         if self.is_elsewhere:
             return np.zeros((int(inputs.shape[0]), 0))
-        encoded = self.ensemble.encode(self.inputs(inputs)), self.ensemble.output_pca.encode(self.outputs(outputs))
-        return numbers_of(*encoded)
+        x = self.ensemble.encode(self.inputs(inputs))
+        return numbers_of(x, None if outputs is None else self.ensemble.output_pca.encode(self.outputs(outputs)))
 
     def recognised(self, marks: Values) -> Recognised:
         """Which of the samples that have left these were learned before."""

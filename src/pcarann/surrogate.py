@@ -20,7 +20,14 @@ from sklearn.exceptions import NotFittedError
 
 from pcarann.backend.arrays import Array
 from pcarann.backend.locking import writing
-from pcarann.containers.exchange import checked_outputs, handed_out, marks_of, refuse_unaligned, said_of_learned
+from pcarann.containers.exchange import (
+    checked_outputs,
+    handed_out,
+    marks_of,
+    refuse_unaligned,
+    said_of_learned,
+    said_of_repeats,
+)
 from pcarann.containers.portraits import Portrait
 from pcarann.containers.state import State
 from pcarann.derivatives.differentiable import Differentiable
@@ -33,8 +40,9 @@ from pcarann.scale.calibration import LazyScores, lazily_judged, streamed
 from pcarann.scale.kinds import is_lazy, refuse_lazy
 from pcarann.scale.predictions import lazy_band, lazy_prediction, lazy_score
 from pcarann.storage.container import write
-from pcarann.uncertainty.bands import Band, Block, Scored, Spread, band, gathered
+from pcarann.uncertainty.bands import Band, Block, Scored, Spread, band, gathered, without_repeats
 from pcarann.uncertainty.conformal import ALPHA, Calibration, Method, PartsCalibration, check_level
+from pcarann.uncertainty.fingerprints import distinct_samples
 from pcarann.uncertainty.monitor import History
 from pcarann.uncertainty.watching import Looked, Watched, judged
 from pcarann.validation import check_memory, check_pair_lengths, warn_user
@@ -130,7 +138,8 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
     def calibrate(self, X: Array, y: Array) -> Self:
         """Calibrate intervals on samples that were used for nothing else; any level can be asked for afterwards.
 
-        A warning says how many of them the model was trained on, as far as it can tell (`trained_on`).
+        A warning says how many of them the model was trained on, as far as it can tell (`trained_on`). Repeats and
+        near-repeats of a sample count once, with a warning.
         """
         with writing(self):
             said = self._calibrate(X, y, self._require_fitted())
@@ -162,12 +171,25 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
         plain, truth = self._opened(X, fitted)[0], checked_outputs(y, fitted)
         return fitted.recognised(marks_of(plain, truth, fitted)).told
 
+    def checked_for_calibration(self, X: Any, y: Any = None, **how: Any) -> tuple[Any, list[str]]:
+        """What samples are recognised by, and a warning where the model was trained on some of them.
+
+        Without y inputs are compared; trajectories are not recognised then. Options are those of a roll-out's
+        `predict`.
+        """
+        fitted = self.asked(**how)
+        plain = self._opened(X, fitted)[0]
+        marks = marks_of(plain, None if y is None else checked_outputs(y, fitted), fitted)
+        return marks, said_of_learned(fitted, marks)
+
     def _calibrate(self, X: Array, y: Array, fitted: Any) -> list[str]:
         """Publish the calibration on these samples; return what has to be said of them."""
         found, marks = lazily_judged(self, X, y, fitted) if is_lazy(X, y) else self.judged(X, y, fitted)
-        kept = {"calibration": self._kept(found, fitted), "history": History.calibrated(found.errors)}
-        self._publish(**kept, calibrated=fitted.state)
-        return said_of_learned(fitted, marks)
+        labels = distinct_samples(marks, len(found.errors))
+        found = without_repeats(found, labels)
+        history = History.calibrated(found.errors)
+        self._publish(calibration=self._kept(found, fitted), history=history, calibrated=fitted.state)
+        return said_of_learned(fitted, marks) or said_of_repeats(fitted, labels)
 
     def judged(self, X: Any, y: Any, fitted: Any) -> tuple[Scored, Any]:
         """Scores of samples in memory by a record of this model, and what they leave to be recognised by."""

@@ -45,6 +45,19 @@ def test_scores_that_do_not_fit_are_counted_and_cover_no_less():
         lazy.predict_interval(A[:5], 0.1, "local")
 
 
+@pytest.mark.parametrize("memory", ["600kB", "100MB"])
+def test_repeats_among_lazy_samples_count_once(memory):
+    known, rows = fitted().calibrate(A[160:165], U[160:165]), np.repeat(np.arange(160, 165), 28)
+    lazy = fitted()
+    with limited(memory), pytest.warns(UserWarning) as caught:
+        lazy.calibrate(lazily(A[rows], 20), lazily(U[rows], 20))
+    assert any("5 among 140" in str(one.message) for one in caught)
+    assert (lazy.fitted_.calibration.local is None) == (memory == "600kB")
+    for method in ("sample", "simultaneous"):
+        found, wanted = (model.fitted_.calibration.quantile(0.4, method) for model in (lazy, known))
+        assert wanted * (1 - 1e-9) <= found <= wanted * (1 + 3.2e-5)
+
+
 def test_counts_give_upper_ends_and_keep_what_is_infinite():
     scores = np.array([0.0, 0.5, 0.25, np.inf])
     found = Counts.add([Counts.of(scores[:2]), Counts.of(scores[2:])]).at(np.arange(1, 5))

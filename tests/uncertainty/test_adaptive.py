@@ -210,10 +210,16 @@ def test_the_smallest_level_is_one_of_the_samples_and_one_more_and_its_factor_th
     assert follower.factor(0.09) == np.inf
 
 
-def test_where_no_level_is_known_intervals_are_infinite_and_memories_equal():
+def test_where_no_level_is_known_intervals_are_infinite_and_no_memory_loses():
     follower = Follower.start(np.array([[1.0, np.inf]]))
     assert follower.factor(0.9) == np.inf
-    assert (follower.observed(np.ones((1, 2)))[0].losses == 0).all()
+    assert (follower.observed(np.ones((1, 2)))[0].losses <= follower.losses).all()
+
+
+def test_at_the_start_memories_that_move_count_less():
+    losses = Follower.start(np.ones((9, 1))).losses
+    assert losses[0] == 0
+    assert (np.diff(losses) > 0).all()
 
 
 def test_a_calibration_that_blew_up_throughout_can_be_followed():
@@ -245,7 +251,7 @@ def test_memories_are_weighed_by_their_losses():
 @pytest.mark.parametrize("samples", [3, 199])
 @pytest.mark.parametrize("moved", [1.0, -1.0])
 def test_losses_are_those_of_quantiles_in_units_of_their_levels(samples, moved):
-    start = Follower.start(np.ones((samples, 1)))
+    start = replace(Follower.start(np.ones((samples, 1))), losses=np.zeros(4))
     after, _ = start.observed(np.exp([[moved]]))
     alphas = LEVELS[start.least <= LEVELS][-6:]  # 0.3 and 0.5 of three samples; the smallest level decides nothing
     odds = (1 - alphas) / alphas

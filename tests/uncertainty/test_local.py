@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from pcarann import Marching, PCARaNN, Staged, load
+from pcarann.marching.intervals import WindowCalibration
 from pcarann.uncertainty.conformal import Calibration, PartsCalibration
 from pcarann.uncertainty.local import Local, kept_locally
 
@@ -127,3 +128,73 @@ def test_the_smallest_and_the_largest_score_of_a_point_are_kept():
 def test_as_many_samples_as_ranks_are_kept_whole():
     assert kept_locally(49).tolist() == list(range(1, 50))
     assert len(kept_locally(50)) < 50
+
+
+# Along a stream whose samples are like those of the calibration
+
+
+def heavy(rng, samples, points=12):
+    """Scores with heavy tails, of samples and points of different sizes."""
+    sizes = np.exp(0.4 * rng.normal(size=(samples, 1))) * np.linspace(0.5, 2, points)
+    return np.abs(rng.standard_t(3, size=(samples, points))) * sizes
+
+
+def covered(start, method, samples, observed, parts=slice(None), runs=60):
+    """Mean share of points of new samples inside, at α = 0.05, 0.1 and 0.2, after so many were observed."""
+    found = []
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        calibration = start(heavy(rng, samples))
+        for _ in range(observed):
+            calibration, _ = calibration.observed(heavy(rng, 1))
+        new = heavy(rng, 100)
+        inside = [new <= calibration.factor(alpha, method, 12) for alpha in (0.05, 0.1, 0.2)]
+        found.append([one.all(axis=1).mean() if method == "simultaneous" else one[:, parts].mean() for one in inside])
+    return np.mean(found, axis=0)
+
+
+STARTS = {
+    "one": lambda known: Calibration.of(known, 1.0),
+    "named": lambda known: PartsCalibration.of_parts(known, 1.0, (11, 1)),
+    "steps": lambda known: WindowCalibration.by_steps(known, 1.0, 3),
+}
+
+
+@pytest.mark.parametrize("kind", STARTS)
+@pytest.mark.parametrize(("samples", "observed"), [(19, 1), (19, 20), (50, 20), (100, 1), (19, 100)])
+def test_local_intervals_keep_their_level_on_a_stream_without_drift(kind, samples, observed):
+    found = covered(STARTS[kind], "local", samples, observed, runs={1: 60, 20: 30, 100: 10}[observed])
+    assert (found > np.array([0.95, 0.9, 0.8]) - 0.02).all()  # three standard errors of these means
+    assert (found < np.array([0.95, 0.9, 0.8]) + 0.025).all()  # a rank of 50 samples covers up to 0.961
+
+
+@pytest.mark.parametrize("observed", [1, 20])
+def test_a_number_beside_a_field_keeps_its_own_level(observed):
+    found = covered(STARTS["named"], "local", 19, observed, parts=slice(11, None))
+    assert (found > np.array([0.95, 0.9, 0.8]) - 0.03).all()  # one value a sample: a standard error of 0.01
+
+
+@pytest.mark.parametrize("method", ["sample", "pooled", "simultaneous"])
+@pytest.mark.parametrize("samples", [19, 50, 100])
+def test_other_intervals_keep_their_level_after_the_first_observation(method, samples):
+    found = covered(STARTS["one"], method, samples, 1)
+    assert (found > np.array([0.95, 0.9, 0.8]) - 0.025).all()
+
+
+def test_right_after_the_first_observation_the_change_is_about_one():
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        calibration = Calibration.of(heavy(rng, 19), 1.0)
+        after, _ = calibration.observed(heavy(rng, 1))
+        ratio = after.factor(0.05, "local", 12) / calibration.factor(0.05, "local", 12)
+        assert ratio == pytest.approx(np.ones(12), rel=0.25)
+
+
+def test_local_intervals_follow_a_jump():
+    rng = np.random.default_rng(0)
+    calibration, missed = Calibration.of(heavy(rng, 100), 1.0), []
+    for i in range(120):
+        new = 8 * heavy(rng, 1)
+        missed += [(new > calibration.factor(0.1, "local", 12)).mean()] if i >= 10 else []
+        calibration, _ = calibration.observed(new)
+    assert np.mean(missed) == pytest.approx(0.1, abs=0.03)

@@ -9,7 +9,7 @@ from pcarann.containers.state import State
 from pcarann.uncertainty.fingerprints import too_narrow
 from pcarann.validation import check_fields, check_pair_lengths, required
 
-__all__ = ["checked_outputs", "handed_out", "marks_of", "refuse_unaligned", "said_of_learned"]
+__all__ = ["checked_outputs", "handed_out", "marks_of", "refuse_unaligned", "said_of_learned", "said_of_repeats"]
 
 
 def checked_outputs(y: Any, fitted: State) -> Array:
@@ -31,13 +31,29 @@ def handed_out(X: Array, fitted: State, fields: Array) -> Array:
     return place.xp.reshape(fields, (fields.shape[0], *fitted.output_grid))
 
 
-def marks_of(X: Array, truth: Array, fitted: State) -> Any:
-    """What samples leave to be recognised by: inputs as the model knows them, outputs in the units inside."""
+def marks_of(X: Array, truth: Array | None, fitted: State) -> Any:
+    """What samples leave to be recognised by: inputs as the model knows them, outputs in the units inside, if known."""
     inputs = check_fields(X, "X", fitted.place)[0]
+    if truth is None:
+        return fitted.marks(inputs, None)
     check_pair_lengths(int(inputs.shape[0]), int(truth.shape[0]))
     return fitted.marks(inputs, fitted.handed(truth))
 
 
 def said_of_learned(fitted: State, marks: Any) -> list[str]:
     """What to say of samples that intervals are calibrated on, where the model was trained on some of them."""
-    return too_narrow(fitted.recognised(marks), f"calibration {'trajectories' if fitted.how else 'samples'}")
+    return too_narrow(fitted.recognised(marks), f"calibration {_called(fitted)}")
+
+
+def said_of_repeats(fitted: State, labels: Any) -> list[str]:
+    """A warning where calibration samples of the same label, which are repeats, count once."""
+    distinct = len(set(labels.tolist()))
+    if distinct == len(labels):
+        return []
+    return [
+        f"Distinct calibration {_called(fitted)}: {distinct} among {len(labels)}. Repeats and near-repeats count once."
+    ]
+
+
+def _called(fitted: State) -> str:
+    return "trajectories" if fitted.how else "samples"

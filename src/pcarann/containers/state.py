@@ -67,8 +67,8 @@ class State(Protocol):
     def handed(self, fields: Array) -> Array:
         """(samples, values) outputs in the units inside, to those that are handed out."""
 
-    def marks(self, inputs: Array, outputs: Array) -> Any:
-        """What (samples, values) pairs, as they were handed in, leave to be recognised by, (rows, 4)"""
+    def marks(self, inputs: Array, outputs: Array | None) -> Any:
+        """What (samples, values) pairs, as they were handed in, leave, (rows, 4); inputs only leave (rows, 2)"""
 
     def recognised(self, marks: Any) -> Recognised:
         """Which of the samples that have left these were learned before."""

@@ -127,12 +127,12 @@ class Flow:
         """Outputs in the units inside, to those that are handed out."""
         return self.model.handed(fields)
 
-    def marks(self, inputs: Array, outputs: Array) -> Any:
+    def marks(self, inputs: Array, outputs: Array | None) -> Any:
         """What trajectories leave to be recognised by, (samples × window, 4), of each later pair.
 
-        They are (samples, values) of the snapshots given and of those that follow.
+        They are (samples, values) of the snapshots given and of those that follow; without these, nothing is known.
         """
-        if not hasattr(self.model, "marks"):
+        if outputs is None or not hasattr(self.model, "marks"):
             return np.zeros((int(inputs.shape[0]) * self.window, 0))
         xp, grid = self.place.xp, self.model.output_grid
         X, y = (xp.reshape(part, (int(part.shape[0]), -1, *grid)) for part in (inputs, outputs))

@@ -54,19 +54,22 @@ class WindowCalibration(Calibration):
         found = [one.quantile(alpha, method) for one in self.by_step[: values // each]]
         return place_of(self.scores).put(np.repeat(found, each))
 
-    def change(self, alpha: float) -> Any:
-        """By how much the factors of each step have changed along a stream."""
-        found = [one.change(alpha) for one in self.by_step]
-        return place_of(self.scores).put(np.repeat(found, self.points // len(self.by_step)))
+    def changes(self, levels: Values) -> Values:
+        """By how much the factors of each step have changed along a stream, (levels, points)."""
+        found = [one.changes(levels)[:, 0] for one in self.by_step]
+        return np.repeat(found, self.points // len(self.by_step), axis=0).T
 
     def observed(self, scores: Array, sized: Values | None = None) -> tuple[Self, Values]:
         """After these (samples, steps × values) scores of windows; and what levels missed, on average over steps."""
-        whole, _ = super().observed(scores, sized)
-        each, found = int(scores.shape[1]) // len(self.by_step), []
+        each = int(scores.shape[1]) // len(self.by_step)
+        local, shares, by_step = self.missed_locally(scores, [each] * len(self.by_step)), [], []
         for t, one in enumerate(self.by_step):
-            found.append(one.observed(scores[:, t * each : (t + 1) * each], sized))
-        by_step, missed = zip(*found, strict=True)
-        return replace(whole, by_step=tuple(by_step)), np.mean(missed, axis=0)
+            part = scores[:, t * each : (t + 1) * each]
+            followed, missed = one.followed_by(part, sized, None if local is None else local[t])
+            by_step.append(replace(one, followed=followed))
+            shares.append(missed)
+        whole, _ = self.followed_by(scores, sized)
+        return replace(self, followed=whole, by_step=tuple(by_step)), np.mean(shares, axis=0)
 
     def described(self, tensors: Tensors) -> None:
         """Add the scores of the steps to the arrays of a file."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pcarann.backend.arrays import Array, largest, place_of
+from pcarann.backend.arrays import Array, largest, place_of, taken
+from pcarann.uncertainty.adaptive import Values
 from pcarann.uncertainty.bands import Band, Spread
 from pcarann.uncertainty.conformal import RELATIVE_FLOOR, Calibration, nonconformity_scores, samples_needed
 from pcarann.validation import warn_user
@@ -26,15 +27,21 @@ class Calibrations:
     columns: tuple[Calibration, ...]
 
     @classmethod
-    def of(cls, found: Spread, truth: Array) -> Calibrations:
-        """Score true values against predictions, (samples, k) each."""
+    def of(cls, found: Spread, truth: Array, labels: Values) -> Calibrations:
+        """Score true values against predictions, (samples, k) each; samples with the same label count once."""
         columns = []
+        first = np.unique(labels, return_index=True)[1].tolist()
+        xp = place_of(truth).xp
         for j in range(int(truth.shape[1])):
             here = slice(j, j + 1)
             floor = max(RELATIVE_FLOOR * largest(truth[:, here]), np.finfo(float).tiny)
             beyond = None if found.beyond is None else found.beyond[:, here]
             parts = (found.mean[:, here], found.members[:, here], truth[:, here])
-            columns.append(Calibration.of(nonconformity_scores(*parts, floor, beyond), floor, local=False))
+            scores = nonconformity_scores(*parts, floor, beyond)
+            if len(first) < len(labels):
+                groups = (np.flatnonzero(labels == label).tolist() for label in range(len(first)))
+                scores = xp.stack([xp.max(taken(scores, group), axis=0) for group in groups])
+            columns.append(Calibration.of(scores, floor, local=False))
         return cls(tuple(columns))
 
     def band(self, found: Spread, alpha: float) -> Band:

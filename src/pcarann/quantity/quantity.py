@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from pcarann.backend.arrays import Array, place_of
+from pcarann.backend.arrays import Array, place_of, to_host
+from pcarann.containers.exchange import said_of_repeats
 from pcarann.containers.labels import is_labelled_set
 from pcarann.containers.packing import Packing
 from pcarann.containers.parts import Part, Side
@@ -29,7 +30,8 @@ from pcarann.quantity.intervals import Calibrations
 from pcarann.quantity.weights import Weights
 from pcarann.uncertainty.bands import Band, Spread
 from pcarann.uncertainty.conformal import ALPHA, check_level
-from pcarann.validation import check_fields, check_numeric, check_pair_lengths
+from pcarann.uncertainty.fingerprints import distinct_samples
+from pcarann.validation import check_fields, check_numeric, check_pair_lengths, warn_user
 
 __all__ = ["Quantity"]
 
@@ -89,7 +91,12 @@ class Quantity:
         return shape(found.mean), shape(found.std)
 
     def calibrate(self, X: Any, y: Any = None, *, values: Any = None, **how: Any) -> Quantity:
-        """Calibrate intervals on samples that were used for nothing else: their true fields y, or true `values`."""
+        """Calibrate intervals on samples that were used for nothing else: their true fields y, or true `values`.
+
+        A warning says how many of them the model was trained on, as far as it can tell: by inputs and fields, or by
+        inputs only where `values` are given. Trajectories with `values` are not recognised. Repeats of a sample count
+        once, with a warning.
+        """
         if (y is None) == (values is None):
             raise ValueError("calibrate needs either true fields y or true values of the quantity.")
         given, name = (values, "values") if y is None else (self._true(X, y, how), "the quantity of y")
@@ -99,7 +106,12 @@ class Quantity:
         check_pair_lengths(wanted[0], samples)
         if grid != wanted[1:]:
             raise ValueError(f"values must have the shape {wanted} of the quantity, found {(samples, *grid)}.")
-        self._calibration = Calibrations.of(found, truth)
+        marks, said = self._source.checked_for_calibration(X, y, **how)
+        if y is None and marks.size:
+            marks = np.concatenate([marks.reshape(samples, -1), to_host(truth)], axis=1)
+        labels = distinct_samples(marks, samples)
+        self._calibration = Calibrations.of(found, truth, labels)
+        warn_user(*(said or said_of_repeats(self._source.asked(**how), labels)))
         return self
 
     def predict_interval(self, X: Any, alpha: float = ALPHA, **how: Any) -> Band:

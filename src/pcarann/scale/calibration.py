@@ -18,6 +18,7 @@ from pcarann.containers.exchange import checked_outputs
 from pcarann.scale.asking import Asked, Pairs, paired
 from pcarann.scale.engine import Budget, computed, nothing, over_blocks
 from pcarann.uncertainty.conformal import Calibration, kept_ranks
+from pcarann.uncertainty.fingerprints import distinct_samples
 from pcarann.validation import in_block
 
 __all__ = ["Counts", "LazyScores", "lazily_judged", "lazy_latents", "streamed"]
@@ -38,6 +39,8 @@ class LazyScores:
     floor: float
     errors: Any
     """The relative error of each sample"""
+    absolute: Any
+    """That in units of the training outputs' size"""
     counted: tuple[Calibration, ...] = ()
     """Where they do not fit, the calibration of all of them, then those of each step"""
 
@@ -50,19 +53,24 @@ def lazily_judged(model: Any, X: Any, y: Any, fitted: Any) -> tuple[LazyScores, 
     blocks, own = paired(pairs)
     if not whole and fitted.packing is not None and len(fitted.packing.output_sizes) > 1:
         raise ValueError("Scores of several outputs must fit into memory: calibrate on fewer samples, or allow more.")
-    constants = {"asked": asked, "folds": pairs.folds, "apart": None if whole else apart}
+    constants = {"asked": asked, "folds": pairs.folds, "apart": None if whole else apart, "counted": None}
     counts, kept = over_blocks(_scored_block, blocks, own, constants, _added)
-    floor, errors = kept[0][0], np.concatenate([one[2] for one in kept])
-    scores = np.concatenate([one[1] for one in kept])
-    put, marks = fitted.place.put, np.concatenate([one[3] for one in kept])
+    floor, put = kept[0][0], fitted.place.put
+    scores, errors, absolute, marks = (np.concatenate([one[i] for one in kept]) for i in (1, 2, 3, 4))
     if whole:
-        return LazyScores(put(scores), floor, errors), marks
+        return LazyScores(put(scores), floor, errors, absolute), marks
+    labels = distinct_samples(marks, len(pairs))
+    first = np.unique(labels, return_index=True)[1]
+    if len(first) < len(pairs):  # once more, without repeats
+        counted = np.isin(np.arange(len(pairs)), first)
+        counts, _ = over_blocks(_scored_block, blocks, own, constants | {"counted": counted}, _added)
+        scores = scores[first, :]
     found: list[Calibration] = []
     for count, largest in zip(counts, scores.T, strict=True):
         values = points if not found else points // apart
-        ranks = kept_ranks(len(pairs), values)
+        ranks = kept_ranks(len(first), values)
         found.append(Calibration(ranks, put(count.at(ranks)), values, put(np.sort(largest)), floor))
-    return LazyScores(None, floor, errors, tuple(found)), marks
+    return LazyScores(None, floor, errors, absolute, tuple(found)), marks
 
 
 class Counts:
@@ -87,9 +95,10 @@ class Counts:
     @staticmethod
     def add(parts: Sequence[Counts]) -> Counts:
         """All of these together."""
-        first = min(one.first for one in parts)
-        total = np.zeros(max(one.first + len(one.counts) for one in parts) - first, dtype=np.int64)
-        for one in parts:
+        some = [one for one in parts if len(one.counts)] or parts[:1]
+        first = min(one.first for one in some)
+        total = np.zeros(max(one.first + len(one.counts) for one in some) - first, dtype=np.int64)
+        for one in some:
             total[one.first - first : one.first - first + len(one.counts)] += one.counts
         return Counts(first, total, sum(one.above for one in parts), parts[0].bits)
 
@@ -101,18 +110,24 @@ class Counts:
         return np.where(ranks > (ends[-1] if ends.size else 0), np.inf, found)
 
 
-def _scored_block(raw: Any, truth: Any, first: int, *, asked: Asked, folds: Any, apart: int | None) -> tuple[Any, Any]:
-    """Counts of all scores and of those of each step; floor, largest scores, errors, marks. Where they fit, scores."""
+def _scored_block(
+    raw: Any, truth: Any, first: int, *, asked: Asked, folds: Any, apart: int | None, counted: Any
+) -> tuple[Any, Any]:
+    """Counts of all scores and of those of each step; floor, largest scores, errors, marks. Where they fit, scores.
+
+    Scores are those of all samples, or of those that are `counted`, a bool for each of all.
+    """
     with in_block(first):
         pair = folds[0].folded(raw), folds[1].folded(truth)
         judged, marks = asked.model.judged(*pair, asked.part(first, len(raw)))
     scores = to_host(judged.scores)
     if apart is None:
-        return [], (judged.floor, scores, judged.errors, marks)
+        return [], (judged.floor, scores, judged.errors, judged.absolute, marks)
+    scores = scores if counted is None else scores[counted[first : first + len(scores)], :]
     steps = np.split(scores, apart, axis=1) if apart else []
     counts = [Counts.of(scores), *(Counts.of(one, _STEP_BITS) for one in steps)]
     largest = np.stack([one.max(axis=1) for one in (scores, *steps)], axis=1)
-    return counts, (judged.floor, largest, judged.errors, marks)
+    return counts, (judged.floor, largest, judged.errors, judged.absolute, marks)
 
 
 def _plain(fitted: Any, X: Any) -> Any:

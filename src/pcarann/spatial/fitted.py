@@ -272,9 +272,9 @@ class FittedStages:
         """Those of (samples, values) pairs, as they were handed in."""
         return Fingerprints.of(inputs / self.units.inputs, self.outputs(outputs))
 
-    def marks(self, inputs: Array, outputs: Array) -> Any:
+    def marks(self, inputs: Array, outputs: Array | None) -> Any:
         """What (samples, values) pairs, as they were handed in, leave to be recognised by, (samples, 4)"""
-        return numbers_of(inputs / self.units.inputs, self.outputs(outputs))
+        return numbers_of(inputs / self.units.inputs, None if outputs is None else self.outputs(outputs))
 
     def recognised(self, marks: Any) -> Recognised:
         """Which of the samples that have left these were learned before."""

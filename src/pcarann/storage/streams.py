@@ -41,13 +41,18 @@ def described_followed(followed: Followed | None, name: str, tensors: Tensors) -
     if followed is not None:
         for kind in _KINDS:
             tensors |= {f"{name}.{kind}.{part}": getattr(getattr(followed, kind), part) for part in _FOLLOWER}
+        tensors[f"{name}.local"] = followed.local
 
 
 def rebuilt_followed(name: str, tensors: Tensors) -> Followed | None:
     """The intervals under a name; None where a file holds none."""
     if f"{name}.points.rows" not in tensors:
         return None
-    return Followed(*(_follower(f"{name}.{kind}", tensors) for kind in _KINDS))
+    points, whole = (_follower(f"{name}.{kind}", tensors) for kind in _KINDS)
+    local = _numbers(f"{name}.local", tensors) if f"{name}.local" in tensors else np.zeros_like(points.shifts)
+    if local.shape != points.shifts.shape or not np.isfinite(local).all():
+        raise ValueError("its intervals of single points do not fit the stream that they followed")
+    return Followed(points, whole, local)
 
 
 def _follower(name: str, tensors: Tensors) -> Follower:

@@ -12,12 +12,20 @@ conformal quantile, a short one follows a jump after a sample or two. The loss i
 The last line is adaptive conformal inference (Gibbs and Candès 2021) on a logarithmic scale, as in conformal PID
 control (Angelopoulos, Candès and Tibshirani 2023): whatever the stream does, as long as scores stay within a factor eᵇ
 of Q, the share missed over T samples differs from α by at most (b + η) / (η T). Intervals stay finite.
+
+Intervals with a factor for each point keep the factors q(x; α) of the calibration and multiply them by a change c(α).
+Both quantiles in it come from one estimator, a plain quantile without the correction for few samples: that correction
+shrinks as a stream adds samples, which says nothing about the size of scores.
+
+    log c(α) = log Q⁰(α) now − log Q⁰(α) at the calibration + θ_local(α)
+
+θ_local follows the same rule, with the share of points outside the intervals c(α) q(x; α).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +44,7 @@ _GAIN, _MOST_GAIN = 0.2, 1.0  # η: a field that is missed widens the next inter
 _NOTHING = math.log(0.02)  # of the size of the calibration's scores
 _DISCOUNT, _SHARPNESS = 0.95, 4.0  # of the losses of memories, and how much they decide
 _LEAST = 1e-12  # a score; zero has no logarithm
+_DOUBT = np.array([0.0, 0.5, 1.0, 1.5])  # losses at the start: a memory that moves must first prove its worth
 
 
 @dataclass(frozen=True)
@@ -59,7 +68,7 @@ class Follower:
         rows = np.clip(rows[-WINDOW:, :], _LEAST, None)
         finite = rows[np.isfinite(rows)]
         ahead = np.full(len(_RATES), math.log(finite.mean()) if finite.size else 0.0)
-        return cls(rows, np.tile(ahead, (len(rows), 1)), ahead, np.zeros(len(_RATES)), np.zeros(len(LEVELS)))
+        return cls(rows, np.tile(ahead, (len(rows), 1)), ahead, _DOUBT.copy(), np.zeros(len(LEVELS)))
 
     @property
     def least(self) -> float:
@@ -76,6 +85,16 @@ class Follower:
         beyond = min(own - base[0], 0.0) + max(own - base[-1], 0.0)  # the shift of the last level goes on
         return float(np.exp(np.interp(own, base, found) + beyond))
 
+    def plain(self, levels: Values) -> Values:
+        """log Q⁰(α) at each level: the median-unbiased quantile of the scores, without θ or a term for few samples."""
+        relative = self._relative()
+        place = np.clip((relative.shape[1] + 1 / 3) * (1 - levels) + 1 / 3, 1, relative.shape[1]) - 1
+        low, high = np.floor(place).astype(int), np.ceil(place).astype(int)
+        ordered = np.partition(relative, np.unique([low, high]), axis=1)
+        found = self._weights() @ (ordered[:, low] + self.ahead[:, None])
+        above = self._weights() @ (ordered[:, high] + self.ahead[:, None])
+        return np.asarray(np.where(high > low, found + (place - low) * (above - found), found))
+
     def observed(self, scores: Values, sized: Values | None = None) -> tuple[Follower, Values]:
         """After more samples with these ascending scores, (samples, points); and what each level missed of them.
 
@@ -86,8 +105,7 @@ class Follower:
         missed = np.array([1 - np.searchsorted(row, np.exp(handed), side="right") / len(row) for row in scores])
         for row in scores if sized is None else scores[np.asarray(sized, dtype=bool)]:
             after = after._moved(row)
-        step = min(_GAIN * len(scores), _MOST_GAIN) * (missed.mean(axis=0) - LEVELS)
-        return replace(after, shifts=self.shifts + np.where(np.isfinite(handed), step, 0.0)), missed
+        return replace(after, shifts=_shifted(self.shifts, missed, np.isfinite(handed))), missed
 
     def _moved(self, scores: Values) -> Follower:
         """With the size of one more sample; a prediction that blew up, or scores that are nothing, say none."""
@@ -109,22 +127,30 @@ class Follower:
         samples, kept = self.rows.shape
         ranks = np.ceil((samples + 1) * kept * (1 - levels) - 1e-9).astype(int) - 1
         known = np.minimum(ranks, samples * kept - 1)
-        # In one pass over all memories: (memories, samples · kept)
-        relative = (np.log(self.rows)[None, :, :] - self.scales.T[:, :, None]).reshape(len(_RATES), samples * kept)
-        bases = np.partition(relative, np.unique(known), axis=1)[:, known] + self.ahead[:, None]
+        bases = np.partition(self._relative(), np.unique(known), axis=1)[:, known] + self.ahead[:, None]
         bases[:, ranks >= samples * kept] = math.inf
-        weights = np.exp(-_SHARPNESS * (self.losses - self.losses.min()))
         known = np.isfinite(bases).all(axis=0)
-        mixed = (weights / weights.sum()) @ np.where(known, bases, 0.0)
+        mixed = self._weights() @ np.where(known, bases, 0.0)
         return np.where(known, mixed, math.inf), bases
+
+    def _relative(self) -> Values:
+        """Logarithms of all scores, relative to the sizes that each memory had forecast, (memories, samples · kept)."""
+        return (np.log(self.rows)[None, :, :] - self.scales.T[:, :, None]).reshape(len(_RATES), self.rows.size)
+
+    def _weights(self) -> Values:
+        """w, (memories,)"""
+        weights = np.exp(-_SHARPNESS * (self.losses - self.losses.min()))
+        return np.asarray(weights / weights.sum())
 
 
 @dataclass(frozen=True)
 class Followed:
-    """Both kinds of intervals along a stream: those for the share of points, and those that hold whole fields."""
+    """The kinds of intervals along a stream: for the share of points, for whole fields, and for single points."""
 
     points: Follower
     whole: Follower
+    local: Values = field(default_factory=lambda: np.zeros(len(LEVELS)))
+    """θ_local, (levels,)"""
 
     @classmethod
     def start(cls, scores: Values, ranks: Values, largest: Values) -> Followed:
@@ -135,14 +161,36 @@ class Followed:
         rows = np.asarray(scores[np.searchsorted(ranks, wanted)], dtype=float).reshape(kept, count).T
         return cls(Follower.start(rows), Follower.start(at_ranks(largest, count)[:, None]))
 
-    def observed(self, scores: Values, sized: Values | None = None) -> tuple[Followed, Values]:
-        """After more samples with these ascending scores, (samples, points); and what each level missed of them."""
+    def observed(
+        self, scores: Values, sized: Values | None = None, missed_locally: Values | None = None
+    ) -> tuple[Followed, Values]:
+        """After more samples with these ascending scores, (samples, points); and what each level missed of them.
+
+        `missed_locally` is the share of points outside intervals of single points, (samples, levels), NaN where these
+        are infinite.
+        """
         points, missed = self.points.observed(scores, sized)
-        return Followed(points, self.whole.observed(scores[:, -1:], sized)[0]), missed
+        local = self.local
+        if missed_locally is not None:
+            local = _shifted(local, missed_locally, np.isfinite(missed_locally[0]))
+        return Followed(points, self.whole.observed(scores[:, -1:], sized)[0], local), missed
+
+    def changes(self, begun: Followed, levels: Values) -> Values:
+        """c(α) at each level since the stream had `begun`; 1 where scores were nothing or infinite then."""
+        now, then = self.points.plain(levels), begun.points.plain(levels)
+        known = np.isfinite(now) & np.isfinite(then) & (then > math.log(_LEAST))
+        shifts = np.interp(np.log(levels), np.log(LEVELS), self.local)
+        return np.exp(np.where(known, np.where(known, now, 0.0) - np.where(known, then, 0.0) + shifts, 0.0))
 
     def of(self, simultaneous: bool) -> Follower:
         """That of one kind of intervals."""
         return self.whole if simultaneous else self.points
+
+
+def _shifted(shifts: Values, missed: Values, known: Values) -> Values:
+    """θ after samples that came together, of which each known level missed such shares, (samples, levels)."""
+    step = min(_GAIN * len(missed), _MOST_GAIN) * (missed.mean(axis=0) - LEVELS)
+    return shifts + np.where(known, step, 0.0)
 
 
 def middle_ranks(values: int, kept: int) -> list[int]:

@@ -9,17 +9,17 @@ samples that changed them were scored first.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from pcarann.backend.arrays import Array, Place, place_of, to_host
+from pcarann.backend.arrays import Array, Place, place_of, taken, to_host
 from pcarann.uncertainty.adaptive import Values
 from pcarann.uncertainty.conformal import RELATIVE_FLOOR, Calibration, Method, nonconformity_scores, samples_needed
 from pcarann.validation import warn_user
 
-__all__ = ["Band", "Block", "Scored", "Spread", "band", "factor_of", "gathered", "scored"]
+__all__ = ["Band", "Block", "Scored", "Spread", "band", "factor_of", "gathered", "scored", "without_repeats"]
 
 Block = tuple[slice, Array, Array, Array | None]
 """Which samples, and μ, σ, δ of them, (samples, values) each"""
@@ -76,6 +76,8 @@ class Scored:
     """Of the spread"""
     errors: Values
     """‖û − u‖ / ‖u‖ of each sample, (samples,)"""
+    absolute: Values
+    """Root mean square of û − u relative to that of the training outputs, (samples,)"""
 
 
 def scored(blocks: Iterable[Block], truth: Array, size: float) -> Scored:
@@ -84,11 +86,32 @@ def scored(blocks: Iterable[Block], truth: Array, size: float) -> Scored:
     place = place_of(truth)
     norm = place.xp.linalg.vector_norm
     scores, errors = place.empty(*truth.shape), place.empty(int(truth.shape[0]))
+    absolute, least = place.empty(int(truth.shape[0])), floor * truth.shape[1] ** 0.5
     for rows, mean, std, beyond in blocks:
         scores[rows, :] = nonconformity_scores(mean, std, truth[rows, :], floor, beyond)
-        least = floor * truth.shape[1] ** 0.5
-        errors[rows] = norm(truth[rows, :] - mean, axis=1) / place.xp.clip(norm(truth[rows, :], axis=1), min=least)
-    return Scored(scores, floor, to_host(errors))
+        with np.errstate(over="ignore", invalid="ignore"):
+            missed = norm(truth[rows, :] - mean, axis=1)
+            errors[rows] = missed / place.xp.clip(norm(truth[rows, :], axis=1), min=least)
+            absolute[rows] = missed * (RELATIVE_FLOOR / least)
+    return Scored(scores, floor, to_host(errors), to_host(absolute))
+
+
+def without_repeats(found: Any, labels: Values) -> Any:
+    """Scores and errors of samples, each group with the same label as one: its largest scores, its mean errors.
+
+    A repeat of a sample says nothing new. The largest score of near-repeats keeps the guarantee for a new sample that
+    is exchangeable with the groups.
+    """
+    first, counts = np.unique(labels, return_index=True, return_counts=True)[1:]
+    if (counts == 1).all():
+        return found
+    means = {name: np.bincount(labels, getattr(found, name)) / counts for name in ("errors", "absolute")}
+    if found.scores is None:  # they were counted without repeats
+        return replace(found, **means)
+    scores = taken(found.scores, first.tolist())
+    for i in np.flatnonzero(counts > 1):
+        scores[int(i), :] = place_of(scores).xp.max(taken(found.scores, np.flatnonzero(labels == i).tolist()), axis=0)
+    return replace(found, scores=scores, **means)
 
 
 def band(calibration: Calibration, found: Spread, alpha: float, method: Method) -> Band:

@@ -30,7 +30,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, cached_property
 from itertools import accumulate, pairwise
 from numbers import Real
 from typing import Any, Literal, Self, get_args
@@ -38,7 +38,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 
 from pcarann.backend.arrays import Array, place_of, taken, to_host
-from pcarann.uncertainty.adaptive import Followed, Values
+from pcarann.uncertainty.adaptive import LEVELS, Followed, Values
 from pcarann.uncertainty.local import Local
 
 __all__ = ["ALPHA", "Calibration", "Method", "PartsCalibration", "conformal_rank", "kept_ranks", "nonconformity_scores"]
@@ -50,6 +50,7 @@ ALPHA = 0.05
 # ε relative to the size of the output fields. Paper: ε = 1e-8 outright, which is large or nothing in other units.
 RELATIVE_FLOOR = 1e-8
 _HIGH = 0.9  # level of the quantile by which outputs are compared
+_STARTED_FROM = 1024  # points of an output from which its stream begins
 _KEPT_WHOLE, _KEPT_TAIL = 1 << 15, 1 << 13  # scores that are kept: all of so few; so many towards each end of more
 
 
@@ -109,11 +110,37 @@ class Calibration:
         Samples that come together are judged together, by what was known before them. Scores of those that are not
         `sized`, as of inputs outside the data, say nothing of the size of others.
         """
-        ordered = to_host(place_of(scores).xp.sort(scores, axis=1))
-        followed, missed = (self.followed or self._begun).observed(ordered, sized)
+        local = self.missed_locally(scores, [int(scores.shape[1])])
+        followed, missed = self.followed_by(scores, sized, None if local is None else local[0])
         return replace(self, followed=followed), missed
 
-    @property
+    def followed_by(
+        self, scores: Array, sized: Values | None, missed_locally: Values | None = None
+    ) -> tuple[Followed, Values]:
+        """What these (samples, points) scores make of the stream, and the share missed at each level."""
+        ordered = to_host(place_of(scores).xp.sort(scores, axis=1))
+        return (self.followed or self._begun).observed(ordered, sized, missed_locally)
+
+    def missed_locally(self, scores: Array, sizes: Sequence[int]) -> Values | None:
+        """Share of points outside intervals of single points, (parts, samples, levels), NaN where these are infinite.
+
+        Each part of a sample has so many values. None where the calibration holds no scores of single points.
+        """
+        if self.local is None or int(scores.shape[1]) != self.points:
+            return None
+        place = place_of(scores)
+        xp, changes = place.xp, self.changes(LEVELS)
+        found = np.full((len(sizes), int(scores.shape[0]), len(LEVELS)), np.nan)
+        for i, level in enumerate(LEVELS):
+            rank = conformal_rank(level, self.n_samples, self.points, "local")
+            if rank > self.n_samples:
+                continue
+            missed = xp.astype(scores > self.local.quantile(rank) * place.put(changes[i, :]), xp.float64)
+            for part, (a, b) in zip(found, _ends(sizes), strict=True):
+                part[:, i] = to_host(xp.mean(missed[:, a:b], axis=1))
+        return found
+
+    @cached_property
     def _begun(self) -> Followed:
         return Followed.start(to_host(self.scores), self.ranks, to_host(self.largest))
 
@@ -151,15 +178,14 @@ class Calibration:
                 f"Intervals of single points were calibrated for {self.points} values, but {values} are predicted: "
                 "calibrate again on this grid."
             )
-        return self.local.quantile(conformal_rank(alpha, self.n_samples, self.points, "local")) * self.change(alpha)
+        rank = conformal_rank(alpha, self.n_samples, self.points, "local")
+        return self.local.quantile(rank) * place_of(self.scores).put(self.changes(np.array([alpha]))[0, :])
 
-    def change(self, alpha: float) -> Any:
-        """By how much the factor of points has changed along a stream."""
-        return 1.0 if self.followed is None else self._ratio(self.followed, alpha)
-
-    def _ratio(self, followed: Followed, alpha: float) -> float:
-        now, then = self._along(followed, alpha, "sample"), self._quantile(alpha, "sample")
-        return now / then if math.isfinite(now) and 0 < then < math.inf else 1.0
+    def changes(self, levels: Values) -> Values:
+        """By how much the factor of each point has changed along a stream, (levels, points) or (levels, 1)."""
+        if self.followed is None:
+            return np.ones((len(levels), 1))
+        return self.followed.changes(self._begun, levels)[:, None]
 
     def half_width(self, std: Array, quantile: Any, beyond: Array | None = None) -> Array:
         """q max{σ, ε}; with a possible error δ outside the training data, √(q² max{σ, ε}² + δ²)."""
@@ -195,12 +221,27 @@ class PartsCalibration(Calibration):
     def observed(self, scores: Array, sized: Values | None = None) -> tuple[Self, Values]:
         """After these scores of a stream, which each output follows by itself; shares missed are means over outputs."""
         scaled = scores / place_of(scores).put(np.repeat(self.gains, self.sizes))
-        whole, _ = super().observed(scaled, sized)
+        local = self.missed_locally(scores, self.sizes)
+        whole, _ = self.followed_by(scaled, sized)
         xp, found = place_of(scores).xp, []
-        for followed, (a, b) in zip(self.apart or [self._begun] * len(self.sizes), _ends(self.sizes), strict=True):
-            found.append(followed.observed(to_host(xp.sort(scaled[:, a:b], axis=1)), sized))
+        for i, (followed, (a, b)) in enumerate(zip(self.apart or self._begun_apart, _ends(self.sizes), strict=True)):
+            ordered = to_host(xp.sort(scaled[:, a:b], axis=1))
+            found.append(followed.observed(ordered, sized, None if local is None else local[i]))
         apart, missed = zip(*found, strict=True)
-        return replace(whole, apart=tuple(apart)), np.mean(missed, axis=0)
+        return replace(self, followed=whole, apart=tuple(apart)), np.mean(missed, axis=0)
+
+    @cached_property
+    def _begun_apart(self) -> list[Followed]:
+        """What each output begins from: its own scores, where those of single points were kept on this grid."""
+        if self.local is None or int(self.local.scores.shape[1]) != sum(self.sizes):
+            return [self._begun] * len(self.sizes)
+        counts, found = np.diff(self.local.ranks, prepend=0), []
+        for gain, (a, b) in zip(self.gains, _ends(self.sizes), strict=True):
+            some = to_host(self.local.scores[:, a : b : max(1, (b - a) // _STARTED_FROM)]) / gain
+            order = np.argsort(some, axis=None)
+            ranks = np.repeat(counts, some.shape[1])[order].cumsum()
+            found.append(Followed.start(some.ravel()[order], ranks, to_host(self.largest)))
+        return found
 
     def factor(self, alpha: float, method: Method, values: int) -> Any:
         """q of each value, that of all, or along a stream that of its output, times the factor of its output."""
@@ -212,12 +253,12 @@ class PartsCalibration(Calibration):
             return place.put(np.repeat(gains, self.sizes))
         return super().factor(alpha, method, values) * place.put(np.repeat(gains, self.sizes))
 
-    def change(self, alpha: float) -> Any:
-        """By how much the factors of each output have changed along a stream."""
+    def changes(self, levels: Values) -> Values:
+        """By how much the factors of each output have changed along a stream, (levels, points)."""
         if not self.apart:
-            return super().change(alpha)
-        found = [self._ratio(one, alpha) for one in self.apart]
-        return place_of(self.scores).put(np.repeat(found, self.sizes))
+            return super().changes(levels)
+        pairs = zip(self.apart, self._begun_apart, strict=True)
+        return np.repeat([one.changes(begun, levels) for one, begun in pairs], self.sizes, axis=0).T
 
 
 def _ends(sizes: Sequence[int]) -> list[tuple[int, int]]:

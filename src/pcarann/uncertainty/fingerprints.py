@@ -29,8 +29,9 @@ from scipy.spatial import cKDTree
 
 from pcarann.backend.arrays import Array, place_of, to_host
 from pcarann.backend.random import spread, uniform
+from pcarann.latent.repeats import groups_of
 
-__all__ = ["NUMBERS", "Fingerprints", "Recognised", "numbers_of", "too_narrow"]
+__all__ = ["NUMBERS", "Fingerprints", "Recognised", "distinct_samples", "numbers_of", "repeated", "too_narrow"]
 
 Values = np.ndarray[Any, np.dtype[Any]]
 
@@ -42,6 +43,7 @@ _STREAMS = ((-31,), (-32,))
 _AGREEING = 1e-6  # of the spread of a number
 _ROUNDED = 2.0**-22  # of the size of a field: sums of values in single precision differ by a quarter of that
 _NEARLY_ALL = 0.8  # of the distinct training samples that stand there equally often
+_MANY_REPEATS = 0.75  # share of distinct samples up to which close ones are repeats
 _CLOSEST = 0.1  # share of new samples by which closeness is judged
 _FAR = 1e12  # in units of what agrees, at which numbers are held: all that is beyond is as unlike
 
@@ -105,7 +107,14 @@ class Fingerprints:
         return self.matched(numbers_of(inputs, outputs))
 
     def matched(self, asked: Values) -> Recognised:
-        """Which of the pairs that have left these numbers, (samples, 4), are among them."""
+        """Which of the pairs that have left these numbers, (samples, 4), are among them.
+
+        Numbers of inputs only, (samples, 2), are compared with those of the inputs.
+        """
+        if asked.shape[1] == 0:
+            return Recognised.unknown(len(asked))
+        if asked.shape[1] < self.numbers.shape[1]:
+            return Fingerprints(self.numbers[:, : asked.shape[1]], self.sizes).matched(asked)
         center, unit = self.numbers.mean(axis=0), self._agreeing()
         known, counts = np.unique(_scaled(self.numbers, center, unit), axis=0, return_counts=True)
         tree = cKDTree(known)
@@ -122,14 +131,48 @@ class Fingerprints:
 
     def _agreeing(self) -> Values:
         """By how much each number may differ."""
-        sizes = np.repeat(self.sizes, _EACH)
+        sizes = np.repeat(self.sizes, _EACH)[: self.numbers.shape[1]]
         found = _AGREEING * self.numbers.std(axis=0) + _ROUNDED * sizes
         return np.asarray(np.maximum(found, np.finfo(float).tiny))
 
 
-def numbers_of(inputs: Array, outputs: Array) -> Values:
-    """What (samples, values) pairs leave, (samples, 4)."""
+def numbers_of(inputs: Array, outputs: Array | None) -> Values:
+    """What (samples, values) pairs leave, (samples, 4); inputs only, (samples, 2)."""
     return _numbers(inputs, outputs)[0]
+
+
+def distinct_samples(marks: Values, samples: int) -> Values:
+    """Return a label per sample, from 0; repeats and near-repeats of a sample share it.
+
+    `marks` are the numbers of pairs, (samples, n) or several rows of them for each sample. Samples of which nothing is
+    known have labels of their own. Near-repeats count as such where they are many: two of a few samples may lie close.
+    """
+    rows = marks.reshape(samples, -1) if marks.size else np.zeros((samples, 0))
+    if rows.shape[1] == 0 or samples < 2:
+        return np.arange(samples)
+    if (np.ptp(rows, axis=0) <= _AGREEING * np.abs(rows).max(axis=0)).all():
+        return np.zeros(samples, dtype=int)
+    near = np.asarray(groups_of(rows, rows))
+    if near.max() + 1 <= _MANY_REPEATS * samples:
+        return near
+    unit = np.maximum(_AGREEING * rows.std(axis=0) + _ROUNDED * np.abs(rows).max(axis=0), np.finfo(float).tiny)
+    return np.asarray(np.unique(np.round(rows / unit), axis=0, return_inverse=True)[1].reshape(-1))
+
+
+def repeated(asked: Values, seen: Values) -> Values:
+    """Which samples agree with one that was seen, or with an earlier one among them, (samples,) of bool.
+
+    They have left so many numbers each, (samples, n) and (seen, n).
+    """
+    found = np.zeros(len(asked), dtype=bool)
+    if asked.shape[1] == 0:
+        return found
+    known = np.concatenate([seen, asked]) if seen.shape[1:] == asked.shape[1:] else asked
+    unit = np.maximum(_AGREEING * known.std(axis=0) + _ROUNDED * np.abs(known).max(axis=0), np.finfo(float).tiny)
+    first = len(known) - len(asked)
+    for i, row in enumerate(asked):
+        found[i] = bool((np.abs(known[: first + i] - row) <= unit).all(axis=1).any())
+    return found
 
 
 def too_narrow(found: Recognised, called: str) -> list[str]:
@@ -142,10 +185,13 @@ def too_narrow(found: Recognised, called: str) -> list[str]:
     ]
 
 
-def _numbers(inputs: Array, outputs: Array) -> tuple[Values, tuple[float, float]]:
-    """Sums with random weights, (samples, 4), and the sizes of both sides."""
+def _numbers(inputs: Array, outputs: Array | None) -> tuple[Values, tuple[float, float]]:
+    """Sums with random weights, (samples, 4) or those of inputs only, (samples, 2), and the sizes of both sides."""
     found, sizes = [], []
     for fields, stream in zip((inputs, outputs), _STREAMS, strict=True):
+        if fields is None:
+            sizes.append(0.0)
+            continue
         place = place_of(fields)
         xp = place.xp
         weights = uniform((int(fields.shape[1]), _EACH), seed=0, stream=stream, place=place, low=-1.0)
