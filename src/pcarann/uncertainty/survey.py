@@ -28,22 +28,29 @@ _MOST_REFERENCE = 2000  # samples
 
 
 def survey(
-    view: View, pca: PCA, rows: TrainingRows, look: Callable[[slice], Sight], folds: list[list[LeftOut]]
+    view: View,
+    pca: PCA,
+    rows: TrainingRows,
+    look: Callable[[slice], Sight],
+    folds: list[list[LeftOut]],
+    only_folds: bool,
 ) -> tuple[NoveltyTest, Edge]:
     """The test of novelty and the edge of training inputs, whose rows were encoded by this PCA.
 
-    `look` says what is seen of a part of the samples, in the order of the rows.
+    `look` says what is seen of a part of the samples, in the order of the rows. With `only_folds` no other samples are
+    the reference: the PCA, or a code before it, has seen them or what belongs to them.
     """
     inner, samples = rows.order.inner, rows.samples
     some = [inner + i for i in spread(samples - inner, _MOST_REFERENCE)]
     if not some and not folds:  # of very many samples, those that the PCA has seen say the same
         some = spread(samples, _MOST_REFERENCE)
-    seen = _Seen.over(look, cuts(samples, _MEASURED if place_of(rows.x).on_host else samples), some, bool(folds))
+    parts = cuts(samples, _MEASURED if place_of(rows.x).on_host else samples)
+    seen = _Seen.over(look, parts, some, bool(folds), bool(view.fields))
     reference = seen.reference
     if folds:
-        left = _left_out(view, folds, to_host(rows.x[:inner, :]), seen.columns)
-        # What belongs to samples that the PCA has seen is no news to it.
-        reference = left if rows.order.together > 1 else Sight.joined([left, reference])
+        known = seen.coded if view.fields else to_host(rows.x[:inner, :])
+        left = _left_out(view, folds, known, seen.columns)
+        reference = left if only_folds else Sight.joined([left, reference])
     ranges, farthest, count = seen.ranges, seen.farthest, int(reference.columns.shape[1])
     columns = [view.spread_out(end[:count], pca.grid, far) for end, far in zip(ranges, _FAR, strict=True)]
     place = place_of(rows.x)
@@ -69,11 +76,13 @@ class _Seen:
     """Largest residual and distance"""
     columns: Values
     """Of all samples where they are needed, of none otherwise"""
+    coded: Values
+    """Likewise, the columns of fields that are looked at"""
 
     @classmethod
-    def over(cls, look: Callable[[slice], Sight], parts: Iterable[slice], some: list[int], columns: bool) -> _Seen:
+    def over(cls, look: Callable[[slice], Sight], parts: Iterable[slice], some: list[int], columns: bool, coded: bool) -> _Seen:
         """Look at the parts one after another; some rows are the reference."""
-        kept, ends, far, whole = [], [], [], []
+        kept, ends, far, whole, codes = [], [], [], [], []
         for part in parts:
             seen = look(part)
             first, last = (bisect_left(some, edge) for edge in (part.start, part.stop))
@@ -82,21 +91,25 @@ class _Seen:
             ends.append((both.min(axis=0), both.max(axis=0)))
             far.append([np.linalg.norm(one, axis=1).max() for one in (seen.residual, seen.distance)])
             whole.append(seen.columns if columns else seen.columns[:0])
+            codes.append(seen.x if coded else seen.x[:0])
         low, high = (np.stack(end) for end in zip(*ends, strict=True))
         residual, distance = np.max(far, axis=0)
         farthest = (float(residual), float(distance))
-        return cls(Sight.joined(kept), (low.min(axis=0), high.max(axis=0)), farthest, np.concatenate(whole))
+        ranges = (low.min(axis=0), high.max(axis=0))
+        return cls(Sight.joined(kept), ranges, farthest, np.concatenate(whole), np.concatenate(codes))
 
 
 def _left_out(view: View, folds: list[list[LeftOut]], x: Values, columns: Values) -> Sight:
     """What is seen of folds by the PCAs that were fitted without them, channel by channel."""
     latents, distances, residuals = [], [], []
-    for part, where, modes in zip(folds, latent_parts(view.sizes), view.modes, strict=True):
-        latents.append(np.concatenate([one.aligned(x[:, where])[:, :modes] for one in part]))
+    known = latent_parts(view.modes if view.fields else view.sizes)
+    for part, where, modes in zip(folds, known, view.modes, strict=True):
+        latents.append(np.concatenate([one.leading(modes).aligned(x[:, where]) for one in part]))
         white = [one.x[:, :modes] / np.where(one.spread[:modes] > 0, one.spread[:modes], 1.0) for one in part]
         distances.append(np.concatenate([np.sqrt((codes**2).sum(axis=1)) for codes in white]))
         beyond = [np.sqrt(one.residual**2 + (one.x[:, modes:] ** 2).sum(axis=1)) for one in part]
         residuals.append(np.concatenate(beyond))
     rows = [row for one in folds[0] for row in one.rows]
     whole, parts = np.concatenate(latents, axis=1), latent_parts(view.modes)
-    return Sight(whole, np.stack(distances, 1), np.stack(residuals, 1), columns[rows], parts)
+    missed = np.stack(residuals, 1)[:, : 0 if view.fields else None]
+    return Sight(whole, np.stack(distances, 1), missed, columns[rows], parts)
