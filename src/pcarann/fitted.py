@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from pcarann.backend.arrays import Array, Place, cuts
 from pcarann.containers.packing import Packing
+from pcarann.containers.wording import ModeWords
 from pcarann.ensemble.adaptation import Adaptation, Rows, batch_refit
 from pcarann.ensemble.forgetting import taken_in
 from pcarann.ensemble.maps import KernelMap, RandomMap
@@ -32,7 +34,8 @@ from pcarann.uncertainty.fingerprints import Fingerprints, Recognised, numbers_o
 from pcarann.uncertainty.fit_report import FitReport
 from pcarann.uncertainty.look import Look
 from pcarann.uncertainty.monitor import History
-from pcarann.uncertainty.novelty import LEVEL, Names, Novelty, NoveltyTest, Sight, Values
+from pcarann.uncertainty.novelty import LEVEL, Names, Novelty, NoveltyTest
+from pcarann.uncertainty.sight import Sight, Values
 from pcarann.uncertainty.view import View
 from pcarann.validation import check_fields, column_names, refuse_grid
 
@@ -210,19 +213,20 @@ class Fitted:
         first = int(look.p.argmin())
         row = slice(first, first + 1) if look.kept is None else slice(0, 1)
         seen = self.sight(look.inputs[row, :], look.orbit[0][row, :])
-        return self.novelty_test.warning(seen, look.p, int(look.worst[first]), self._names)
+        return self.novelty_test.warning(seen, look.p, int(look.worst[first]), self._names(look.inputs[row, :]))
 
     def novelty(self, look: Look) -> Novelty | None:
         """How far inputs lie from the training data; None where the file of the model does not say."""
         if self.novelty_test is None:
             return None
         seen = self.sight(look.inputs, look.orbit[0])
-        return self.novelty_test.novelty(seen, self._names)
+        return self.novelty_test.novelty(seen, self._names(look.inputs))
 
-    @property
-    def _names(self) -> Names:
+    def _names(self, inputs: Array) -> Names:
+        """Words for what is seen of encoded inputs."""
         shown = () if self.packing is None else self.packing.shown
-        return self.view.all_names(self.units.inputs, shown)
+        words = ModeWords(self.ensemble.input_pca, self.view, self.packing)
+        return self.view.all_names(self.units.inputs, shown, mode=words.mode, missed=partial(words.missed, inputs))
 
     def blocks(self, look: Look) -> Iterator[tuple[slice, Array, Array, Array | None]]:
         """Yield (rows, μ, σ, δ) for blocks of inputs: δ is a possible error outside the data, None inside."""

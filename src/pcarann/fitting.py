@@ -45,7 +45,7 @@ from pcarann.settings import Settings
 from pcarann.symmetry.copies import Copies
 from pcarann.symmetry.group import Group
 from pcarann.uncertainty.fit_report import FitReport
-from pcarann.uncertainty.novelty import Sight
+from pcarann.uncertainty.sight import Sight
 from pcarann.uncertainty.survey import survey
 from pcarann.uncertainty.view import View, constant_channels, view_of
 from pcarann.validation import check_fields, check_pair_lengths, check_weights, column_names, required, warn_user

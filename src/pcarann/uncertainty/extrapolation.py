@@ -22,7 +22,8 @@ import numpy as np
 
 from pcarann.backend.arrays import Array, place_of, taken
 from pcarann.ensemble.mean_and_spread import Ensemble
-from pcarann.uncertainty.novelty import LEVEL, Values
+from pcarann.uncertainty.novelty import LEVEL
+from pcarann.uncertainty.sight import Values
 
 __all__ = ["CERTAIN", "LEAST_SHARE", "MIRRORED", "ROUNDING", "Edge", "Outside"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pcarann.backend.arrays import Array
-from pcarann.uncertainty.novelty import Values
+from pcarann.uncertainty.sight import Values
 
 __all__ = ["Look"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -14,9 +13,12 @@ from pcarann.backend.random import spread
 from pcarann.latent.channels import latent_parts
 from pcarann.latent.crossfit import LeftOut
 from pcarann.latent.pca import PCA
+from pcarann.latent.repeats import groups_of
 from pcarann.latent.rows import TrainingRows
 from pcarann.uncertainty.extrapolation import Edge
-from pcarann.uncertainty.novelty import NoveltyTest, Sight, Values
+from pcarann.uncertainty.holes import MOST_POINTS, Holes
+from pcarann.uncertainty.novelty import NoveltyTest
+from pcarann.uncertainty.sight import Sight, Values
 from pcarann.uncertainty.view import View
 
 __all__ = ["survey"]
@@ -25,6 +27,7 @@ _FAR = (-1e300, 1e300)  # ends of what has no range
 
 _MEASURED = 256  # fields at a time that are looked at
 _MOST_REFERENCE = 2000  # samples
+_STRETCHES = 8  # into which one trajectory alone is cut
 
 
 def survey(
@@ -44,17 +47,19 @@ def survey(
     some = [inner + i for i in spread(samples - inner, _MOST_REFERENCE)]
     if not some and not folds:  # of very many samples, those that the PCA has seen say the same
         some = spread(samples, _MOST_REFERENCE)
-    parts = cuts(samples, _MEASURED if place_of(rows.x).on_host else samples)
-    seen = _Seen.over(look, parts, some, bool(folds), bool(view.fields))
+    seen = _Seen.over(look, cuts(samples, _MEASURED if place_of(rows.x).on_host else samples), some)
     reference = seen.reference
     if folds:
-        known = seen.coded if view.fields else to_host(rows.x[:inner, :])
-        left = _left_out(view, folds, known, seen.columns)
-        reference = left if only_folds else Sight.joined([left, reference])
+        known = seen.whole.x if view.fields else to_host(rows.x[:inner, :])
+        left = _left_out(view, folds, known, seen.whole)
+        mine = [row for one in folds[0] for row in one.rows]
+        reference, some = (left, mine) if only_folds else (Sight.joined([left, reference]), [*mine, *some])
     ranges, farthest, count = seen.ranges, seen.farthest, int(reference.columns.shape[1])
     columns = [view.spread_out(end[:count], pca.grid, far) for end, far in zip(ranges, _FAR, strict=True)]
     place = place_of(rows.x)
     table = len(pca.grid) == 1 and bool(count)
+    groups, points = _groups(rows)
+    holes, measured = Holes.of(seen.whole, groups, points, rows.order.together > 1)
     edge = Edge.of(
         rows.x,
         tuple(place.put(end) for end in columns) if table else None,
@@ -62,7 +67,24 @@ def survey(
         size=math.sqrt(pca.energy / inner),
         samples=inner,
     )
-    return NoveltyTest.of(reference, pca, inner, farthest, ranges), edge
+    floor = NoveltyTest.floor_of(pca, inner)
+    return NoveltyTest.of(reference, floor, farthest, ranges, (holes, measured[some])), edge
+
+
+def _groups(rows: TrainingRows) -> tuple[list[int], list[int]]:
+    """Which samples belong together, and some samples that others are compared with, one of each group at most.
+
+    Of trajectories all samples may be among them.
+    """
+    samples, together = rows.samples, rows.order.together
+    if together > 1:
+        owners = [sample // together for sample in rows.order.samples]
+        if len(set(owners)) == 1:
+            owners = [row * _STRETCHES // samples for row in range(samples)]
+        return owners, spread(samples, MOST_POINTS)
+    groups = groups_of(rows.x[:samples, :], rows.y[:samples, :])
+    first = list(dict(zip(reversed(groups), range(samples - 1, -1, -1), strict=True)).values())[::-1]
+    return groups, [first[i] for i in spread(len(first), MOST_POINTS)]
 
 
 @dataclass(frozen=True)
@@ -74,32 +96,19 @@ class _Seen:
     """Least and largest of columns and latents"""
     farthest: tuple[float, float]
     """Largest residual and distance"""
-    columns: Values
-    """Of all samples where they are needed, of none otherwise"""
-    coded: Values
-    """Likewise, the columns of fields that are looked at"""
+    whole: Sight
+    """Of all samples"""
 
     @classmethod
-    def over(cls, look: Callable[[slice], Sight], parts: Iterable[slice], some: list[int], columns: bool, coded: bool) -> _Seen:
+    def over(cls, look: Callable[[slice], Sight], parts: Iterable[slice], some: list[int]) -> _Seen:
         """Look at the parts one after another; some rows are the reference."""
-        kept, ends, far, whole, codes = [], [], [], [], []
-        for part in parts:
-            seen = look(part)
-            first, last = (bisect_left(some, edge) for edge in (part.start, part.stop))
-            kept.append(seen.at([row - part.start for row in some[first:last]]))
-            both = np.concatenate([seen.columns, seen.x], axis=1)
-            ends.append((both.min(axis=0), both.max(axis=0)))
-            far.append([np.linalg.norm(one, axis=1).max() for one in (seen.residual, seen.distance)])
-            whole.append(seen.columns if columns else seen.columns[:0])
-            codes.append(seen.x if coded else seen.x[:0])
-        low, high = (np.stack(end) for end in zip(*ends, strict=True))
-        residual, distance = np.max(far, axis=0)
-        farthest = (float(residual), float(distance))
-        ranges = (low.min(axis=0), high.max(axis=0))
-        return cls(Sight.joined(kept), ranges, farthest, np.concatenate(whole), np.concatenate(codes))
+        whole = Sight.joined([look(part) for part in parts])
+        both = np.concatenate([whole.columns, whole.x], axis=1)
+        far = [float(np.linalg.norm(one, axis=1).max()) for one in (whole.residual, whole.distance)]
+        return cls(whole.at(some), (both.min(axis=0), both.max(axis=0)), (far[0], far[1]), whole)
 
 
-def _left_out(view: View, folds: list[list[LeftOut]], x: Values, columns: Values) -> Sight:
+def _left_out(view: View, folds: list[list[LeftOut]], x: Values, seen: Sight) -> Sight:
     """What is seen of folds by the PCAs that were fitted without them, channel by channel."""
     latents, distances, residuals = [], [], []
     known = latent_parts(view.modes if view.fields else view.sizes)
@@ -112,4 +121,4 @@ def _left_out(view: View, folds: list[list[LeftOut]], x: Values, columns: Values
     rows = [row for one in folds[0] for row in one.rows]
     whole, parts = np.concatenate(latents, axis=1), latent_parts(view.modes)
     missed = np.stack(residuals, 1)[:, : 0 if view.fields else None]
-    return Sight(whole, np.stack(distances, 1), missed, columns[rows], parts)
+    return Sight(whole, np.stack(distances, 1), missed, seen.columns[rows], seen.latents[rows], parts)

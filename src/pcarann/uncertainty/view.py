@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,8 @@ from pcarann.backend.arrays import Array, cuts, place_of, to_host
 from pcarann.latent.channels import channel_sizes, is_constant, latent_parts
 from pcarann.latent.crossfit import LeftOut
 from pcarann.latent.pca import PCA, missed
-from pcarann.uncertainty.novelty import Names, Sight, Values
+from pcarann.uncertainty.novelty import Names
+from pcarann.uncertainty.sight import Sight, Values
 
 __all__ = ["View", "constant_channels", "leading_channels", "view_of"]
 
@@ -61,20 +63,21 @@ class View:
         found[list(self.numbers)] = ends
         return found
 
-    def all_names(self, unit: float, shown: Sequence[tuple[float, float]] = ()) -> Names:
+    def all_names(self, unit: float, shown: Sequence[tuple[float, float]] = (), **words: Any) -> Names:
         """Names in the order of columns and channels, for inputs that were divided by a unit.
 
-        `shown` says for each column how it is read, where they were made of others.
+        `shown` says for each column how it is read, where they were made of others; `words` are further parts of
+        the names.
         """
         which = self.constant or self.numbers
         columns = tuple(self.names[c] for c in which) if which is not None and which != () else self.names
         read = tuple(shown if self.numbers is None else (shown[c] for c in self.numbers)) if shown else ()
-        return Names(columns, tuple(name for name, _ in self.fields) or self.names, unit, read)
+        return Names(columns, tuple(name for name, _ in self.fields) or self.names, unit, read, **words)
 
     def sight(self, pca: PCA, samples: int, inputs: Array, x: Array) -> Sight:
         """What is seen of (samples, values) inputs with latents x, in units of the spread that a PCA of so many had."""
         if self.fields:
-            return self._coded(inputs, pca.grid)
+            return self._coded(inputs, pca.grid, x)
         residuals = []
         size = int(pca.mean.shape[0]) // len(self.sizes)
         for c, seen in enumerate(self._seen):
@@ -94,11 +97,18 @@ class View:
         parts = [inputs[:, start : start + size] for (_, start), size in zip(self.fields, self.sizes, strict=True)]
         return place_of(inputs).xp.concat(parts, axis=1)
 
-    def _coded(self, inputs: Array, grid: tuple[int, ...]) -> Sight:
+    def _coded(self, inputs: Array, grid: tuple[int, ...], latents: Array) -> Sight:
         x, parts = np.concatenate([to_host(inputs[:, seen]) for seen in self._seen], axis=1), latent_parts(self.modes)
         white = x / np.asarray(self.spreads)
         distance = np.stack([np.sqrt((white[:, part] ** 2).sum(axis=1)) for part in parts], axis=1)
-        return Sight(x, distance, distance[:, :0], to_host(self.columns(inputs, grid)), parts)
+        return Sight(x, distance, distance[:, :0], to_host(self.columns(inputs, grid)), to_host(latents), parts)
+
+    def source(self, at: int) -> tuple[int, int, int]:
+        """The channel of a latent that is looked at, its number there, and where it stands in latents or columns."""
+        for c, (part, seen) in enumerate(zip(latent_parts(self.modes), self._seen, strict=True)):
+            if at < part.stop:
+                return c, at - part.start, seen.start + at - part.start
+        raise IndexError(at)
 
     @property
     def _seen(self) -> list[slice]:
@@ -113,7 +123,8 @@ class View:
         pairs = zip(kept, self._seen, strict=True)
         distance = [np.sqrt(((one / to_host(spread[seen])) ** 2).sum(axis=1)) for one, seen in pairs]
         whole = np.concatenate(kept, axis=1)
-        return Sight(whole, np.stack(distance, 1), np.stack(residuals, 1), to_host(columns), latent_parts(self.modes))
+        seen = (whole, np.stack(distance, 1), np.stack(residuals, 1), to_host(columns), to_host(x))
+        return Sight(*seen, latent_parts(self.modes))
 
 
 def view_of(
