@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pcarann.backend.arrays import Array, Place, cuts
+from pcarann.backend.arrays import Array, Place, cuts, to_host
 from pcarann.containers.packing import Packing
 from pcarann.containers.wording import ModeWords
 from pcarann.ensemble.adaptation import Adaptation, Rows, batch_refit
@@ -194,13 +194,15 @@ class Fitted:
         """Encode inputs, and compare them with the training data."""
         orbit = self.ensemble.orbit(inputs)
         if self.novelty_test is None:
-            return Look(inputs, orbit, None, None, np.empty(0))
+            return Look(inputs, orbit, None, None, np.empty(0), np.empty(0))
         parts = []
         for rows in cuts(int(inputs.shape[0]), _LOOKED_AT):
             seen = self.sight(inputs[rows, :], orbit[0][rows, :])
-            parts.append((*self.novelty_test.p_values(seen), np.linalg.norm(seen.residual, axis=1)))
-        p, worst, residual = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return Look(inputs, orbit, p, worst, residual)
+            residual = np.linalg.norm(seen.residual, axis=1)
+            if self.view.fields:  # not looked at, but a part of the distance outside
+                residual = to_host(self.ensemble.input_pca.residual(inputs[rows, :], orbit[0][rows, :]))
+            parts.append((*self.novelty_test.p_values(seen), residual, self.novelty_test.gap(seen)))
+        return Look(inputs, orbit, *(np.concatenate(part) for part in zip(*parts, strict=True)))
 
     def sight(self, inputs: Array, x: Array) -> Sight:
         """What is seen of encoded inputs beside the training data."""
@@ -259,7 +261,7 @@ class Fitted:
         if not rows:
             return None
         residual = self._orbit_residual(look)
-        return self.edge.outside(self.ensemble, look.inputs, look.orbit, residual, p, rows)
+        return self.edge.outside(self.ensemble, look, residual, p, rows)
 
     def _orbit_p(self, look: Look) -> Values:
         """The p-value of inputs; with a symmetry its geometric mean over their orbit, so that it moves as they do."""

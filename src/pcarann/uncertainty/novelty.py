@@ -228,6 +228,10 @@ class NoveltyTest:
         ranked = np.minimum(p_among(-np.log(least), self.surprises), len(p) * least)
         return ranked, where[named, np.arange(p.shape[1])]
 
+    def gap(self, seen: Sight) -> Values:
+        """How deep inputs lie in a gap between training values of a column, in spreads of the column, (samples,)."""
+        return np.zeros(len(seen.columns)) if self.holes is None else self.holes.gap(seen)
+
     def is_alarmed(self, p: Values) -> bool:
         """Whether inputs with these p-values lie outside the training data by more than chance.
 

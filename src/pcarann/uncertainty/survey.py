@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pcarann.backend.arrays import cuts, place_of, to_host
+from pcarann.backend.arrays import cuts, place_of, taken, to_host
 from pcarann.backend.random import spread
 from pcarann.latent.channels import latent_parts
 from pcarann.latent.crossfit import LeftOut
 from pcarann.latent.pca import PCA
 from pcarann.latent.repeats import groups_of
 from pcarann.latent.rows import TrainingRows
-from pcarann.uncertainty.extrapolation import Edge
+from pcarann.uncertainty.extrapolation import Edge, Near
 from pcarann.uncertainty.holes import MOST_POINTS, Holes
 from pcarann.uncertainty.novelty import NoveltyTest
 from pcarann.uncertainty.sight import Sight, Values
@@ -27,6 +27,7 @@ _FAR = (-1e300, 1e300)  # ends of what has no range
 
 _MEASURED = 256  # fields at a time that are looked at
 _MOST_REFERENCE = 2000  # samples
+_USUAL = 0.8  # of the training samples have another one as near as is usual
 _STRETCHES = 8  # into which one trajectory alone is cut
 
 
@@ -60,10 +61,13 @@ def survey(
     table = len(pca.grid) == 1 and bool(count)
     groups, points = _groups(rows)
     holes, measured = Holes.of(seen.whole, groups, points, rows.order.together > 1)
+    missed = float(np.linalg.norm(reference.residual, axis=1).max())
+    near = Near(taken(rows.x, points), holes.nearest.index, float(np.quantile(measured[:, holes.sizes[0]], _USUAL)))
     edge = Edge.of(
         rows.x,
         tuple(place.put(end) for end in columns) if table else None,
-        residual=max(float(np.linalg.norm(reference.residual, axis=1).max()), farthest[0]),
+        near,
+        residual=max(missed, farthest[0]),
         size=math.sqrt(pca.energy / inner),
         samples=inner,
     )
