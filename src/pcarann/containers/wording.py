@@ -17,6 +17,7 @@ from pcarann.uncertainty.view import View
 
 __all__ = ["ModeWords", "near"]
 
+_MANY = 8  # columns, of which a combination is called a mode
 _LOADED = 0.5  # of the largest part of a combination, that another has at least to be named
 
 
@@ -38,6 +39,8 @@ class ModeWords:
             pattern = pattern * np.sqrt(1.0 if self.pca.weights is None else to_host(self.pca.weights))
             largest = [int(i) for i in np.argsort(-pattern, kind="stable")[:3] if pattern[i] >= _LOADED * pattern.max()]
             names = [self.view.names[i] for i in largest]
+            if len(pattern) > _MANY:
+                return f"mode {number} of the inputs", f", largest near {names[0]}"
             return (f"{' with '.join(names)} in combination" if len(names) > 1 else names[0]), ""
         of = f" of {self.view.names[channel]}" if len(self.view.sizes) > 1 else " of the input field"
         return f"mode {number}{of}", f", largest {self._near(int(pattern.argmax()))}"

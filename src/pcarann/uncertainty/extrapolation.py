@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pcarann.backend.arrays import Array, place_of, taken
+from pcarann.backend.arrays import Array, place_of, taken, to_host
 from pcarann.ensemble.mean_and_spread import Ensemble
 from pcarann.uncertainty.look import Look
 from pcarann.uncertainty.novelty import LEVEL
@@ -40,6 +40,8 @@ CERTAIN = 100.0
 """Times below the level, a p-value leaves no doubt"""
 MIRRORED = 0.5
 """Of half a side of the box, that the mirror image goes inside at most"""
+TIE = 1e-9
+"""Share of the spread of the inputs, squared, within which training samples are equally near"""
 FAR_AWAY = 1e300
 """Squared distance of samples that do not count"""
 LEAST_SHARE = 1e-6
@@ -95,7 +97,7 @@ class Beside(NamedTuple):
     nearest: Array
     """(inputs, latent)"""
     opposite: Array
-    """The nearest of those on the other side; where there is none, the nearest"""
+    """The nearest of those on the other side of the input; where there is none, the nearest of all"""
     distance: Array
     """How much farther the nearest is than usual, (inputs, 1)"""
 
@@ -111,27 +113,27 @@ class Near:
     usual: float
     """Distance of most training samples to the nearest other one"""
 
+    @property
+    def order(self) -> Values:
+        """Added to squared distances, so that of points that are equally near the first one counts, (points,)"""
+        count, index = int(self.points.shape[0]), list(self.index)
+        size = float((taken(self.points.T, index) ** 2).sum()) / count
+        return np.arange(count) * (TIE * (size or 1.0) / count)
+
     def beside(self, x: Array) -> Beside:
-        """Find the training samples beside (inputs, latent) x; where several are as near, their mean counts."""
+        """Find the training samples beside (inputs, latent) x."""
         place = place_of(x)
         xp, index = place.xp, list(self.index)
         short, points = taken(x.T, index).T, taken(self.points.T, index).T
-        sizes = xp.sum(points**2, axis=1)
-        squares = xp.clip(xp.sum(short**2, axis=1)[:, None] - 2 * short @ points.T + sizes, min=0.0)
-        least = xp.min(squares, axis=1)[:, None]
-        nearest = self._mean_where(squares <= least)
+        squares = xp.sum(short**2, axis=1)[:, None] - 2 * short @ points.T + xp.sum(points**2, axis=1)
+        squares = squares + place.put(self.order)
+        nearest = taken(self.points, [int(i) for i in to_host(xp.argmin(squares, axis=1))])
         way = taken(nearest.T, index).T - short
-        behind = way @ points.T - xp.sum(way * short, axis=1)[:, None] < 0
+        behind = way @ points.T < xp.sum(way * short, axis=1)[:, None]
         squares = xp.where(behind, squares, FAR_AWAY)
-        farther = xp.min(squares, axis=1)[:, None]
-        opposite = xp.where(farther < FAR_AWAY, self._mean_where(squares <= farther), nearest)
-        return Beside(nearest, opposite, xp.clip(xp.sqrt(least) - self.usual, min=0.0))
-
-    def _mean_where(self, chosen: Array) -> Array:
-        """The mean of the chosen of the points, (inputs, points)."""
-        xp = place_of(self.points).xp
-        weights = xp.astype(chosen, self.points.dtype)
-        return (weights / xp.sum(weights, axis=1)[:, None]) @ self.points
+        found = taken(self.points, [int(i) for i in to_host(xp.argmin(squares, axis=1))])
+        opposite = xp.where(xp.min(squares, axis=1)[:, None] < FAR_AWAY, found, nearest)
+        return Beside(nearest, opposite, xp.clip(xp.linalg.vector_norm(way, axis=1)[:, None] - self.usual, min=0.0))
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 Two kinds of statistics, both 0 or small close to the training samples:
 
-    gap       of one coordinate v, a column or a leading latent:  max_g min(v − l_g, r_g − v) − t,  at least 0,
-              (l_g, r_g) being the widest gaps between neighbouring training values, t half of the narrowest of them
+    gap       of one coordinate v, a column or a leading latent:  max_g min(v − l_g, r_g − v) / w_g − t,  at least 0,
+              (l_g, r_g) being gaps between neighbouring training values, w_g the mean width of the ten gaps around
+              each, of which the most unusual are kept: those wider than t in this unit count
     nearest   min_i ‖m ∘ (x − x_i)‖ over training samples i, in leading latents; m = 1, and 1 over the spread of each
 
 The training samples are measured without themselves. A coordinate of few values, each of them repeated, has levels:
@@ -33,7 +34,10 @@ _GAP_LATENTS = 4  # leading ones of each channel whose gaps are looked at
 _MOST_LATENTS, _ENERGY = 16, 0.99  # in which distances are measured, and their share of the energy
 _SAMPLES_EACH = 8  # samples for each latent: with fewer, new samples reach further than those that the PCA has seen
 _WHITENED = 4  # leading latents that count equally in one of the distances
+_AROUND = 5  # gaps on either side that one is compared with
+_RIM, _RIM_SHARE = 2, 10  # values on either side of a gap, at least, and which share of all: sparse ends have no holes
 _LEAST_GAP = 0.01  # of the spread of a coordinate: narrower gaps are not worth a word
+_LEAST_RATIO = 1.0  # of the width of the gaps around, likewise
 _LEAST_FAR = 0.1  # of the usual distance to the nearest sample, likewise
 
 
@@ -51,16 +55,18 @@ class Gaps:
     """l, (coordinates, gaps)"""
     high: Values
     """r, likewise; l where there are fewer gaps"""
+    scale: Values
+    """w, likewise; of levels the spread of the coordinate"""
     least: Values
     """t, (coordinates,)"""
     unit: Values
-    """Spread of each coordinate, in which gaps are measured, (coordinates,)"""
+    """Spread of each coordinate, (coordinates,)"""
 
     @classmethod
     def of(cls, values: Values, groups: Sequence[int]) -> tuple[Gaps, Values]:
         """Find the gaps of (samples, coordinates) values, and what is measured of the samples themselves."""
         count, coordinates = values.shape
-        low, high = np.zeros((2, coordinates, _MOST_GAPS))
+        low, high, scale = np.zeros((3, coordinates, _MOST_GAPS))
         least, measured = np.zeros(coordinates), np.zeros((count, coordinates))
         unit = np.where(values.std(axis=0) > 0, values.std(axis=0), 1.0)
         _, one_each, group = np.unique(groups, return_index=True, return_inverse=True)
@@ -70,26 +76,45 @@ class Gaps:
             if not levels:
                 distinct, own, counts = _levels(column[one_each])
                 own = own[group]
-            if len(distinct) < 2:
+            rim = 0 if levels else max(_RIM, len(distinct) // _RIM_SHARE)
+            widths = np.diff(distinct)
+            if len(widths) <= 2 * rim:
                 continue
-            order = np.argsort(-np.diff(distinct), kind="stable")[:_MOST_GAPS]
-            low[j, : len(order)], high[j, : len(order)] = distinct[order], distinct[order + 1]
-            if len(distinct) - 1 > _MOST_GAPS:
-                least[j] = 0.5 * float((high[j] - low[j]).min())
+            around = np.full(len(widths), unit[j]) if levels else _around(widths, 1, _LEAST_GAP * unit[j])
+            ratios = widths / around
+            inner = slice(max(rim - 1, 0), len(ratios) - max(rim - 1, 0))  # gaps with so many values on both sides
+            ratios[: inner.start] = ratios[inner.stop :] = 0.0
+            order = np.argsort(-ratios, kind="stable")[:_MOST_GAPS]
+            order = order[ratios[order] > 0]
+            mine = slice(0, len(order))
+            low[j, mine], high[j, mine], scale[j, mine] = distinct[order], distinct[order + 1], around[order]
+            if len(widths) > _MOST_GAPS:
+                least[j] = 0.5 * float(ratios[order].min())
             alone = np.zeros(len(distinct))
-            alone[1:-1] = np.minimum(distinct[1:-1] - distinct[:-2], distinct[2:] - distinct[1:-1])
+            without = np.full(len(widths) - 1, unit[j]) if levels else _around(widths, 2, _LEAST_GAP * unit[j])
+            alone[1:-1] = np.minimum(widths[:-1], widths[1:]) / without
+            alone[:rim] = alone[len(alone) - rim :] = 0.0
             alone[(counts > 1) & levels] = 0.0
             measured[:, j] = np.maximum(alone[own] - least[j], 0.0)
-        return cls(low, high, least, unit), measured / unit
+        return cls(low, high, np.where(scale > 0, scale, 1.0), least, unit), measured
 
     def __call__(self, values: Values) -> Values:
         """Measure (samples, coordinates) values."""
-        deepest = np.minimum(values[:, :, None] - self.low, self.high - values[:, :, None]).max(axis=2, initial=0.0)
-        return np.asarray(np.maximum(deepest - self.least, 0.0) / self.unit)
+        deepest = (self._inside(values) / self.scale).max(axis=2, initial=0.0)
+        return np.asarray(np.maximum(deepest - self.least, 0.0))
+
+    def depth(self, values: Values) -> Values:
+        """How far (samples, coordinates) values are from both ends of a gap that they lie in, in spreads."""
+        return np.asarray(self._inside(values).max(axis=2, initial=0.0) / self.unit)
+
+    def _inside(self, values: Values) -> Values:
+        wide = values[:, :, None]
+        return np.asarray(np.minimum(wide - self.low, self.high - wide))
 
     def is_levels(self, coordinate: int) -> bool:
         """Whether a coordinate has a few values."""
-        return int((self.high[coordinate] > self.low[coordinate]).sum()) < _MOST_LEVELS
+        there = self.high[coordinate] > self.low[coordinate]
+        return bool(there.any() and (self.scale[coordinate][there] == self.unit[coordinate]).all())
 
     def around(self, coordinate: int, value: float) -> tuple[float, float]:
         """The ends of the gap that a value lies in, or lies closest to."""
@@ -106,6 +131,16 @@ def _levels(column: Values) -> tuple[Values, Any, Any]:
     own = np.empty(len(column), dtype=np.int64)
     own[order] = np.cumsum(new) - 1
     return ordered[new], own, np.bincount(own)
+
+
+def _around(widths: Values, own: int, least: float) -> Values:
+    """Mean width of the gaps around each run of so many neighbouring gaps, without these; at least so much."""
+    total = np.concatenate([[0.0], np.cumsum(widths)])
+    first = np.arange(len(widths) - own + 1)
+    start, stop = np.maximum(first - _AROUND, 0), np.minimum(first + own + _AROUND, len(widths))
+    count = stop - start - own
+    around = total[stop] - total[start] - (total[first + own] - total[first])
+    return np.asarray(np.maximum(np.where(count > 0, around / np.maximum(count, 1), 0.0), least))
 
 
 @dataclass(frozen=True)
@@ -181,7 +216,8 @@ class Holes:
     @property
     def least(self) -> Values:
         """The least length of the tail of each statistic"""
-        return np.concatenate([np.full(self.sizes[0], _LEAST_GAP), _LEAST_FAR * self.nearest.usual])
+        levels = np.asarray([self.gaps.is_levels(j) for j in range(self.sizes[0])], dtype=bool)
+        return np.concatenate([np.where(levels, _LEAST_GAP, _LEAST_RATIO), _LEAST_FAR * self.nearest.usual])
 
     def coordinates(self, seen: Sight) -> Values:
         """Columns and latents whose gaps are looked at, (samples, coordinates)."""
@@ -195,4 +231,4 @@ class Holes:
     def gap(self, seen: Sight) -> Values:
         """How deep inputs lie in a gap between values of a column, in spreads of the column, (samples,)."""
         columns = self.sizes[0] - len(self.latents)
-        return np.asarray(self.gaps(self.coordinates(seen))[:, :columns].max(axis=1, initial=0.0))
+        return np.asarray(self.gaps.depth(self.coordinates(seen))[:, :columns].max(axis=1, initial=0.0))

@@ -46,6 +46,7 @@ LEAST_P = 1e-300
 _SHELLS = (4, 16, 64)  # leading latents, whose tails must not be measured by those of the weak ones behind them
 _AS_SMALL = 10.0  # times the least p-value, up to which that of another group says the same
 _UNMOVED = 5.0  # such units a coordinate that never changed is from its tail
+_FEW = 20  # samples in a reference, of which half of the tail counts
 _REAL_RESIDUAL = 1e-3  # share of a field that its modes may miss before it counts as new
 
 
@@ -135,9 +136,13 @@ def p_among(depth: Values, reference: Values) -> Values:
 
 
 def tail_of(reference: Values) -> tuple[float, int]:
-    """The mean excess b of the tail of a reference, ascending, and the number k of its values."""
+    """The mean excess b of the tail of a reference, ascending, and for how many values k of it this counts.
+
+    A few samples do not tell whether their tail is exponential: it counts for fewer values than it has.
+    """
     upper = reference[int(_BODY * len(reference)) :]
-    return max(float((upper - upper[0]).mean()), _LEAST_TAIL), len(upper)
+    count = len(upper) * len(reference) / (len(reference) + _FEW)
+    return max(float((upper - upper[0]).mean()), _LEAST_TAIL), max(1, round(count))
 
 
 def p_among_others(depth: Values) -> Values:
@@ -222,8 +227,12 @@ class NoveltyTest:
         depths, where = _by_group(depth, groups)
         p = np.stack([p_among(one, reference) for one, reference in zip(depths, self.depths, strict=True)])
         least = p.min(axis=0)
-        # A column says more than a latent that moves with it.
-        named = (p <= _AS_SMALL * least).argmax(axis=0)
+        # A column says more than a latent that moves with it, and everything else more than a distance to all samples.
+        telling = p
+        if self.holes is not None:
+            told = (p[:-1] <= LEVEL / len(p)).any(axis=0)
+            telling = np.concatenate([p[:-1], np.where(told, 1.0, p[-1:])])
+        named = (telling <= _AS_SMALL * telling.min(axis=0)).argmax(axis=0)
         # Far out, what the groups say together (Bonferroni) is sharper than a second tail behind the first.
         ranked = np.minimum(p_among(-np.log(least), self.surprises), len(p) * least)
         return ranked, where[named, np.arange(p.shape[1])]
