@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from itertools import islice
 from numbers import Integral
 from typing import Any
 
@@ -30,7 +31,9 @@ from pcarann.uncertainty.fit_report import FitReport
 
 __all__ = ["learned"]
 
-_FEW_PAIRS, _FEW_VALUES, _FEW_JUDGED = 1000, 1 << 18, 1 << 14  # pairs, and values of all, that more fits are cheap for
+_FEW_PAIRS, _FEW_VALUES = 200, 1 << 18  # pairs, and values of all, for which a fit for each fold is cheap
+_JUDGED_VALUES = 1 << 16  # the same with a judge, by which the trajectories held out are used up
+_TWO_FOLDS = 40  # distinct trajectories, from which on two of the folds are enough
 _FOLDS, _JUDGED_FOLDS = 10, 5  # few trajectories more may halve an error; a model with a judge learns from fewer anyway
 
 
@@ -97,20 +100,28 @@ def _seed(model: Any) -> int:
 
 def _is_cheap(model: Any, whole: Trajectories) -> bool:
     """Whether some more fits of the step take about a second."""
-    pairs = len(whole) * whole.pairs_each
-    values = math.prod(whole.fields.shape[2:])
-    most = _FEW_JUDGED if takes_judge(model) else _FEW_VALUES
-    return type(whole) is Trajectories and pairs <= _FEW_PAIRS and pairs * values <= most
+    if type(whole) is not Trajectories:
+        return False
+    if takes_judge(model):
+        return _values(whole) <= _JUDGED_VALUES
+    return len(whole) * whole.pairs_each <= _FEW_PAIRS and _values(whole) <= _FEW_VALUES
+
+
+def _values(whole: Trajectories) -> int:
+    """Of the inputs of all pairs"""
+    return len(whole) * whole.pairs_each * int(math.prod(whole.fields.shape[2:]))
 
 
 def _cross_validated(model: Any, whole: Trajectories, chosen: bool) -> FitReport:
-    """The error of roll-outs of all trajectories, each by a step that was learned without its fold."""
+    """The error of roll-outs of trajectories, each by a step that was learned without its fold."""
     parts = []
     groups: list[int] = []
-    for learning, held in whole.folds(_JUDGED_FOLDS if takes_judge(model) else _FOLDS, _seed(model)):
+    judged = takes_judge(model)
+    folds = whole.folds(_JUDGED_FOLDS if judged else _FOLDS, _seed(model))
+    for learning, held in islice(folds, 2 if judged and len(set(whole.groups)) >= _TWO_FOLDS else None):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            if takes_judge(model):
+            if judged:
                 step = _learned(clone(model), learning, chosen)[0]
             else:
                 step = _fitted(clone(model), learning)
