@@ -4,7 +4,7 @@ Two kinds of statistics, both 0 or small close to the training samples:
 
     gap       of one coordinate v, a column or a leading latent:  max_g min(v − l_g, r_g − v) / w_g − t,  at least 0,
               (l_g, r_g) being gaps between neighbouring training values, w_g the mean width of the ten gaps around
-              each, of which the most unusual are kept: those wider than t in this unit count
+              each, of which the most unusual are kept; t is what random samples would hardly have
     nearest   min_i ‖m ∘ (x − x_i)‖ over training samples i, in leading latents; m = 1, and 1 over the spread of each
 
 The training samples are measured without themselves. A coordinate of few values, each of them repeated, has levels:
@@ -23,7 +23,7 @@ import numpy as np
 
 from pcarann.uncertainty.sight import Sight, Values
 
-__all__ = ["MOST_POINTS", "Gaps", "Holes", "Nearest", "squared_distances"]
+__all__ = ["MOST_POINTS", "Gaps", "Holes", "Nearest"]
 
 MOST_POINTS = 512
 """Training samples that inputs are compared with"""
@@ -37,14 +37,19 @@ _WHITENED = 4  # leading latents that count equally in one of the distances
 _AROUND = 5  # gaps on either side that one is compared with
 _RIM, _RIM_SHARE = 2, 10  # values on either side of a gap, at least, and which share of all: sparse ends have no holes
 _LEAST_GAP = 0.01  # of the spread of a coordinate: narrower gaps are not worth a word
-_LEAST_RATIO = 1.0  # of the width of the gaps around, likewise
+_BY_CHANCE = 0.01  # probability that one of all coordinates of random samples has a gap that counts
+_LEAST_RATIO = 0.5  # of the width of the gaps around, likewise
 _LEAST_FAR = 0.1  # of the usual distance to the nearest sample, likewise
 
 
-def squared_distances(x: Values, points: Values) -> Values:
-    """‖x − p‖² of all pairs, (samples, points)."""
-    found = (x**2).sum(axis=1)[:, None] - 2 * x @ points.T + (points**2).sum(axis=1)
-    return np.asarray(np.maximum(found, 0.0))
+def _nearest(x: Values, points: Values, excluded: Any = None) -> Values:
+    """‖x − p‖ of the nearest point, (samples,), without pairs that are excluded, (samples, points); 0 if all are."""
+    squares = (x**2).sum(axis=1)[:, None] - 2 * x @ points.T + (points**2).sum(axis=1)
+    if excluded is not None:
+        squares = np.where(excluded, math.inf, squares)
+    # The distance of a pair is the same from both ends to the last digit: ties of ranks stay ties.
+    found = np.linalg.norm(x - points[squares.argmin(axis=1)], axis=1)
+    return np.asarray(found if excluded is None else np.where(excluded.all(axis=1), 0.0, found))
 
 
 @dataclass(frozen=True)
@@ -88,8 +93,10 @@ class Gaps:
             order = order[ratios[order] > 0]
             mine = slice(0, len(order))
             low[j, mine], high[j, mine], scale[j, mine] = distinct[order], distinct[order + 1], around[order]
-            if len(widths) > _MOST_GAPS:
-                least[j] = 0.5 * float(ratios[order].min())
+            if not levels:
+                # Ratios r of random gaps to the mean of k others exceed r with probability (1 + r/k)^(−k).
+                usual = 2 * _AROUND * ((len(widths) * coordinates / _BY_CHANCE) ** (0.5 / _AROUND) - 1)
+                least[j] = 0.5 * max(usual, float(ratios[order].min()) if len(widths) > _MOST_GAPS else 0.0)
             alone = np.zeros(len(distinct))
             without = np.full(len(widths) - 1, unit[j]) if levels else _around(widths, 2, _LEAST_GAP * unit[j])
             alone[1:-1] = np.minimum(widths[:-1], widths[1:]) / without
@@ -171,18 +178,13 @@ class Nearest:
         scales = np.stack([plain, white])
         points = x[list(rows)][:, index]
         same = np.asarray(groups)[:, None] == np.asarray(groups)[list(rows)]
-        found = np.empty((len(x), len(scales)))
-        for k, scale in enumerate(scales):
-            squares = squared_distances(x[:, index] * scale, points * scale)
-            nearest = np.where(same, math.inf, squares).min(axis=1)
-            found[:, k] = np.sqrt(np.where(np.isfinite(nearest), nearest, 0.0))
+        found = np.stack([_nearest(x[:, index] * scale, points * scale, same) for scale in scales], axis=1)
         return cls(tuple(int(i) for i in index), scales, points, np.median(found, axis=0)), found
 
     def __call__(self, x: Values) -> Values:
         """Measure inputs by their (samples, latents), (samples, statistics)."""
         x = x[:, list(self.index)]
-        parts = [squared_distances(x * scale, self.points * scale).min(axis=1) for scale in self.scales]
-        return np.sqrt(np.stack(parts, axis=1))
+        return np.stack([_nearest(x * scale, self.points * scale) for scale in self.scales], axis=1)
 
 
 @dataclass(frozen=True)
@@ -195,14 +197,17 @@ class Holes:
     nearest: Nearest
 
     @classmethod
-    def of(cls, seen: Sight, groups: Sequence[int], rows: Sequence[int], trajectories: bool) -> tuple[Holes, Values]:
+    def of(
+        cls, seen: Sight, groups: Sequence[int], rows: Sequence[int], *, table: bool, trajectories: bool
+    ) -> tuple[Holes, Values]:
         """Find them in what is seen of all training samples, and measure these without themselves.
 
-        `rows` are those that others are compared with, one of each group at most. Samples of one trajectory follow
-        each other closely: gaps say nothing there.
+        `rows` are those that others are compared with. Gaps are looked at in the columns of a table, or else in leading
+        latents too; samples of one trajectory follow each other closely, and gaps say nothing there.
         """
         latents = tuple(i for part in seen.parts for i in range(part.start, min(part.stop, part.start + _GAP_LATENTS)))
-        latents = () if trajectories else latents[:_MOST_LATENTS]
+        covered = table or trajectories
+        latents = () if covered else latents[:_MOST_LATENTS]
         values = np.concatenate([seen.columns[:, : 0 if trajectories else None], seen.x[:, list(latents)]], axis=1)
         gaps, measured = Gaps.of(values, groups)
         nearest, far = Nearest.of(seen.latents, groups, rows)

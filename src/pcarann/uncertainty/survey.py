@@ -60,7 +60,8 @@ def survey(
     place = place_of(rows.x)
     table = len(pca.grid) == 1 and bool(count)
     groups, points = _groups(rows)
-    holes, measured = Holes.of(seen.whole, groups, points, _trajectories(rows))
+    whole, states = table and not view.fields, _trajectories(rows)
+    holes, measured = Holes.of(seen.whole, groups, points, table=whole, trajectories=states)
     missed = float(np.linalg.norm(reference.residual, axis=1).max())
     near = Near(taken(rows.x, points), holes.nearest.index, float(np.quantile(measured[:, holes.sizes[0]], _USUAL)))
     edge = Edge.of(
