@@ -105,7 +105,7 @@ def test_the_spread_of_a_kernel_is_the_second_moment_of_its_residuals(models, ki
     assert np.allclose(found.mean, applied(weights, mean), rtol=1e-9)
     # By blocks of fields moved in the leading directions of the residuals: nearly all of their energy.
     plain = model.quantity(lambda fields: applied(weights, fields))._spread(X, {})[0]
-    assert np.allclose(found.members, plain.members, rtol=0.2)
+    assert np.allclose(found.members, plain.members, rtol=0.35)
 
 
 @pytest.mark.parametrize("kind", LATENT)
