@@ -69,6 +69,8 @@ class FittedStages:
     """Of the samples that stages were fitted to; None in older files"""
     fit_report: FitReport | None = None
     """Error on samples left out; None where roll-outs were judged, and in older files"""
+    held: tuple[Array, ...] | None = None
+    """Inputs and outputs of suspicious samples that `partial_fit` holds back; files do not keep them"""
 
     @classmethod
     def of(
