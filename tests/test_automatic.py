@@ -1,5 +1,6 @@
 import math
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -201,3 +202,17 @@ def test_an_interrupt_ends_the_call(monkeypatch):
     failing(monkeypatch, PCARaNN, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         pcarann.auto(*circle(12), budget=2.0)
+
+
+@pytest.mark.parametrize("make", [circle, scattered])
+def test_the_fit_report_of_the_winner_holds_on_new_samples_though_all_were_repeated(make):
+    X, y = make(24)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = pcarann.auto(np.concatenate([X, X]), np.concatenate([y, y]), budget=4.0)
+        inputs, truth = make(200, seed=1)
+        real = relative_l2(found.predict(inputs), truth)
+    report = found.fit_report_
+    assert report.relative_error > 0.5 * real
+    assert report.distinct == 24
+    assert str(report) in str(found.auto_report_)

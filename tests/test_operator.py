@@ -824,3 +824,12 @@ def test_a_clone_and_a_pickle_predict_the_same_with_every_option(circular, optio
     expected = model.predict(circular.inputs)
     assert np.array_equal(clone(model).fit(*circular[:60]).predict(circular.inputs), expected)
     assert np.array_equal(pickle.loads(pickle.dumps(model)).predict(circular.inputs), expected)
+
+
+def test_only_a_number_of_modes_that_was_set_is_said_to_be_too_large():
+    rng = np.random.default_rng(0)
+    amplitudes = rng.uniform(-1, 1, (30, 3))
+    fields = amplitudes @ rng.normal(size=(3, 120))
+    PCARaNN(widths=(20, 10), n_members=1).fit(fields, np.sin(amplitudes) @ rng.normal(size=(3, 120)))
+    with pytest.warns(UserWarning, match="n_components=50 is more than there are"):
+        PCARaNN(50, widths=(20, 10), n_members=1).fit(fields, 2 * fields)

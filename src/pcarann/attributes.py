@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from pcarann.backend.arrays import Array
+from pcarann.backend.arrays import Array, place_of
 from pcarann.backend.locking import writing
 from pcarann.containers.coding import InputCode
-from pcarann.ensemble.attribution import shares_of_parts
+from pcarann.ensemble.attribution import effects_of_latents, effects_of_values
 from pcarann.ensemble.forgetting import chosen_factor
 from pcarann.ensemble.maps import KernelMap, RandomMap
 from pcarann.ensemble.mean_and_spread import Ensemble
 from pcarann.ensemble.prepared import Prepared, prepared_members
+from pcarann.features.column_units import looks_like_table
 from pcarann.features.refine import Refinement
 from pcarann.fitted import Fitted
 from pcarann.latent.pca import PCA
@@ -29,7 +30,21 @@ __all__ = ["FittedAttributes"]
 
 
 _FEWEST_LEFT_OUT = 10  # samples whose mean error is one to compare with
+_LATENTS, _MOST_COLUMNS = 16, 64  # latents of a field, and columns of a table, whose effects are measured
 _SAMPLES_A_MODE = 4  # from which on modes hold new fields as well as those that they were found from
+
+
+def _values_of(pca: PCA, x: Array, names: tuple[str, ...], channels: bool) -> dict[str, slice]:
+    """The values of each channel, or of each column where inputs are a table; nothing where they are one field."""
+    if channels:
+        size = math.prod(pca.grid[1:])
+        return {f"channel {c}": slice(c * size, (c + 1) * size) for c in range(pca.grid[0])}
+    if len(pca.grid) != 1 or pca.grid[0] > _MOST_COLUMNS:
+        return {}
+    values = pca.decode(x)
+    if not names and not looks_like_table(values, place_of(values).xp.std(values, axis=0)):
+        return {}
+    return {(names[c] if names else f"column {c}"): slice(c, c + 1) for c in range(pca.grid[0])}
 
 
 class FittedAttributes:
@@ -85,8 +100,7 @@ class FittedAttributes:
         found = self._found("fit_report_").report
         if found is None:
             raise AttributeError(
-                "fit_report_: there is none. No sample could be left out (of a kernel with few samples that belong "
-                "together), or the model was saved by an older pcarann, which made no report."
+                "fit_report_: there is none, the model was saved by an older pcarann, which made no report."
             )
         return found
 
@@ -125,14 +139,20 @@ class FittedAttributes:
 
     @property
     def sensitivity_(self) -> Sensitivity:
-        """What of an input counts, by latent, channel and point; print it, or `draw` it."""
+        """Effects on the prediction by part, column, channel or latent, and what features see; print it, `draw` it."""
         fitted = self._found("sensitivity_")
         pca, weighting = fitted.ensemble.input_pca, fitted.feature_map.weighting
         code = None if fitted.packing is None else fitted.packing.input_code
-        x, parts = fitted.training_x, None
-        if isinstance(code, InputCode):
-            parts = shares_of_parts(fitted.ensemble, x, code.named)
-        return Sensitivity.of(pca, weighting, x, channels=fitted.channels, parts=parts)
+        x, named = fitted.training_x, isinstance(code, InputCode)
+        values = code.named if isinstance(code, InputCode) else _values_of(pca, x, fitted.names, fitted.channels)
+        if values:
+            effects = effects_of_values(fitted.ensemble, x, values)
+        else:
+            effects = effects_of_latents(fitted.ensemble, x, _LATENTS)
+        is_field = not named and (fitted.channels or not values)
+        return Sensitivity.of(
+            pca, weighting, x, channels=fitted.channels, effects=effects, parts=named, is_field=is_field
+        )
 
     @property
     def refinement_(self) -> Refinement | None:

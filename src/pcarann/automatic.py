@@ -17,7 +17,7 @@ from pcarann.scale.kinds import refuse_lazy
 from pcarann.settings import packed_options, settled_fields
 from pcarann.staged import Staged
 from pcarann.symmetry.generators import Symmetry
-from pcarann.validation import check_kind, check_number, check_seed
+from pcarann.validation import check_kind, check_number, check_seed, warn_user
 
 __all__ = ["auto"]
 
@@ -61,6 +61,8 @@ def auto(
         if isinstance(model, Staged):
             verdict.chosen = str(model.stages_)
             model.fitted_ = replace(model.fitted_, packing=contest.packing)
+            if (told := model.fitted_.fit_report) is not None and (warning := told.warning):
+                warn_user(warning)
         else:
             model.set_params(fields=settled_fields(model.fields, latent))
             plain = PCARaNN(**fixed | packed_options(latent))
@@ -68,5 +70,6 @@ def auto(
             model = fitted_or_plain(model, plain, X, y, verdict.latent)
     model.verbose = verbose
     verdict.seconds = time.perf_counter() - begun
+    verdict.report = getattr(model, "fit_report_", None)
     model.auto_report_ = verdict
     return model

@@ -23,6 +23,7 @@ from sklearn.base import clone
 from pcarann.backend.arrays import Array, place_of, taken
 from pcarann.containers.packing import Packed, Packing
 from pcarann.fitting import checked_pairs
+from pcarann.latent.repeats import groups_of
 from pcarann.mesh.mesh import Mesh
 from pcarann.operator import PCARaNN
 from pcarann.options import Grid
@@ -84,7 +85,7 @@ class Contest:
         ]
         """What models of latents are fitted to"""
         self.samples = int(inputs.shape[0])
-        self.inner, held = split_into_folds(self.samples, fixed["random_state"])[0]
+        self.inner, held = split_into_folds(groups_of(inputs, outputs), fixed["random_state"])[0]
         self.positions = range(0, len(held), -(-len(held) // _MOST_HELD))
         """Which of the samples held out, in ascending order, are judged on"""
         self.held = [sorted(held)[i] for i in self.positions]
@@ -365,7 +366,8 @@ def _for_any_samples(latent: PCARaNN) -> PCARaNN:
     """
     if isinstance(latent.relevance, str | Real):
         return latent
-    return clone(latent).set_params(relevance="learned")
+    found: PCARaNN = clone(latent).set_params(relevance="learned")
+    return found
 
 
 def _seconds_of(report: AutoReport) -> float:

@@ -31,7 +31,7 @@ from pcarann.scale.engine import passes_shown
 from pcarann.scale.kinds import is_lazy
 from pcarann.scale.predictions import lazy_novelty
 from pcarann.scale.samples import lazy_samples, scale_report
-from pcarann.settings import Settings, packed_options, settled_fields
+from pcarann.settings import USUAL_COMPONENTS, Settings, packed_options, settled_fields
 from pcarann.storage.document import described
 from pcarann.storage.formats import Document, Tensors
 from pcarann.surrogate import Surrogate
@@ -67,7 +67,8 @@ class PCARaNN(FittedAttributes, Surrogate):
     widths : pair of int
         Neurons of the two random layers, n₁ and n₂.
     n_members : int
-        Members of the ensemble, K. Intervals are sharpest with about 20; one is allowed.
+        Members of the ensemble, K. Intervals are sharpest with about 20; one is allowed, whose standard deviation is
+        that of left-out residuals.
     scales : "refined", Refine, "energy", pair of float, or ("gain", g₁, g₂)
         Scales r₁, r₂ of the layers: chosen on a validation loss (a `Refine` says how), by energy matching alone (the
         paper's rule, which depends on the unit of the outputs), given, or such that the arguments of tanh have root
@@ -121,7 +122,7 @@ class PCARaNN(FittedAttributes, Surrogate):
 
     def __init__(
         self,
-        n_components: Any = (100, 100),
+        n_components: Any = USUAL_COMPONENTS,
         widths: tuple[int, int] = (500, 200),
         n_members: int = 20,
         scales: Any = "refined",
@@ -339,8 +340,10 @@ class PCARaNN(FittedAttributes, Surrogate):
         novel = None if look.p is None else (look.p <= LEVEL).astype(float)
         return int(look.inputs.shape[0]), fitted.blocks(look), novel
 
-    def _member_blocks(self, X: Array, fitted: Fitted, members: bool) -> Iterable[tuple[slice, list[Array]]]:
-        return fitted.ensemble.member_blocks(self._look(X, fitted).orbit, members)
+    def _member_blocks(
+        self, X: Array, fitted: Fitted, members: bool, directions: bool
+    ) -> Iterable[tuple[slice, list[Array]]]:
+        return fitted.ensemble.member_blocks(self._look(X, fitted).orbit, members, directions)
 
     def _linearized(self, X: Array, fitted: Fitted) -> Linearized:
         return linearized_at(fitted, self._look(X, fitted))

@@ -14,7 +14,10 @@ from pcarann.options import Adapt, Fields, Kernel, Refine, resolved
 from pcarann.symmetry.generators import Symmetry
 from pcarann.validation import check_choice, check_components, check_count, check_number, check_seed
 
-__all__ = ["Settings", "packed_options", "settled_fields"]
+__all__ = ["USUAL_COMPONENTS", "Settings", "packed_options", "settled_fields"]
+
+USUAL_COMPONENTS = (100, 100)
+"""Modes of inputs and outputs, at most, unless set"""
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,8 @@ class Staged(Surrogate):
     n_features : int
         Random features of a stage.
     n_members : int
-        Members of the ensemble, which differ in their random weights; intervals need more than one.
+        Members of the ensemble, which differ in their random weights. The standard deviation of one or two counts the
+        residuals of samples held out.
     grid : None, Grid or Mesh
         Which axes are space and how they end, or the mesh whose nodes the last axis counts; None finds axes and ends.
     channels : None or Channels

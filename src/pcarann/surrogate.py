@@ -70,7 +70,13 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
     def predict(self, X: Array, return_std: bool = False) -> Any:
         """Predict output fields, the mean over the members; with their standard deviation if asked.
 
-        Outside the training data the deviation counts what the prediction may be wrong by
+        The standard deviation estimates the error of the prediction, uncalibrated (`predict_interval` has a level):
+
+        - three members or more of random layers, or of stages: the deviation of the members;
+        - one or two members: the root mean square of left-out residuals at each value, and the deviation of two;
+        - a kernel: the posterior standard deviation of the kernel, scaled by left-out residuals.
+
+        Outside the training data it also counts an error bound of the extrapolation
         (`pcarann.uncertainty.extrapolation`). For lazy inputs predictions are lazy.
         """
         fitted = self._require_fitted()
@@ -81,22 +87,27 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
         return tuple(handed(part) for part in found) if return_std else handed(found)
 
     def predict_parts(self, X: Array) -> Spread:
-        """Predict with the members' deviation alone, and apart from it what leaving the training data adds."""
+        """Predict with the standard deviation inside the training data, and apart from it what leaving them adds."""
         fitted = self._require_fitted()
         plain, handed = self._opened(X, fitted)
         found = self._parts(plain, fitted)
         beyond = None if found.beyond is None else handed(found.beyond)
         return Spread(handed(found.mean), handed(found.members), beyond)
 
-    def predict_blocks(self, X: Any, members: bool = False, **how: Any) -> Iterator[tuple[slice, tuple[Any, ...]]]:
+    def predict_blocks(
+        self, X: Any, members: bool = False, directions: bool = False, **how: Any
+    ) -> Iterator[tuple[slice, tuple[Any, ...]]]:
         """Predict by blocks of samples: which, and their mean fields, followed by those of each member if asked.
+
+        With `directions`, mean fields moved by each direction of left-out residuals follow, where the spread counts
+        these (`pcarann.ensemble.residual_spread`).
 
         So many samples can be predicted whose fields do not fit in memory together, all by what the model is at the
         call. Options of a roll-out, its `steps` and `controls`, are those of its `predict`.
         """
         fitted = self.asked(**how)
         plain, handed = self._opened(X, fitted, whole=False)
-        blocks = self._member_blocks(plain, fitted, members)
+        blocks = self._member_blocks(plain, fitted, members, directions)
         return ((rows, tuple(handed(handed_out(plain, fitted, one)) for one in fields)) for rows, fields in blocks)
 
     def quantity(self, of: Any, derivative: Callable[[Any], Any] | None = None) -> Quantity:
@@ -200,7 +211,11 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
     def predict_interval(self, X: Any, alpha: float = ALPHA, method: Method = "sample") -> Any:
         """Predict fields with intervals of level 1 − alpha.
 
-        What each method guarantees stands in `pcarann.uncertainty.conformal`.
+        `method="sample"` covers a share 1 − alpha of the values on average over samples and points. Where errors are
+        larger than the spread says, at jumps and at rims of the domain, a 90 % band may cover only 0.4 to 0.8:
+        `method="local"` covers each point with probability 1 − alpha. A jump that moves from sample to sample is then
+        covered more often, but still less than 1 − alpha. What each method guarantees stands in
+        `pcarann.uncertainty.conformal`.
         """
         fitted = self._require_fitted()
         check_level(alpha, method)
@@ -302,9 +317,11 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit(X, y) first.")
         return self.fitted_
 
-    def _member_blocks(self, X: Array, fitted: Any, members: bool) -> Iterable[tuple[slice, list[Array]]]:
+    def _member_blocks(
+        self, X: Array, fitted: Any, members: bool, directions: bool
+    ) -> Iterable[tuple[slice, list[Array]]]:
         """Mean fields by blocks of samples, followed by those of each member if asked, in the units inside."""
-        return cast(Iterable[tuple[slice, list[Array]]], fitted.member_blocks(X, members))
+        return cast(Iterable[tuple[slice, list[Array]]], fitted.member_blocks(X, members, directions))
 
     @staticmethod
     def _opened(X: Any, fitted: State, whole: bool = True) -> tuple[Array, Callable[[Array], Any]]:

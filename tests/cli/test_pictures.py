@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from pcarann import PCARaNN
+from pcarann import Marching, PCARaNN, Staged
 from pcarann.cli import main
 from pcarann.cli.pictures import place_of
 from pcarann.problems.dataset import OperatorData
@@ -35,6 +35,21 @@ def test_the_best_the_median_and_the_worst_sample_are_drawn_and_drawn_again(fold
         assert "worst.png" in said
     drawn = sorted(path.stem for path in Path("new/plots").iterdir())
     assert drawn == ["best", "median", "trust", "worst"]
+
+
+@pytest.mark.parametrize("kind", ["stages", "flow", "flow of stages"])
+def test_every_surrogate_has_a_picture_of_what_counts(pairs, kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    a, u = pairs[:40]
+    stages = Staged(n_stages=2, n_features=6, n_members=1)
+    if kind == "stages":
+        model = stages.fit(a, u)
+    else:
+        step = stages if "stages" in kind else PCARaNN(n_components=3, widths=(10, 6), n_members=2)
+        model = Marching(step, choose=False).fit(a[:, None], np.stack([0.9 * a, 0.81 * a], axis=1))
+    model.save("model")
+    run("describe", "model", "--picture", "counts.png")
+    assert Path("counts.png").stat().st_size > 1000
 
 
 def test_pictures_of_an_evaluation_replace_nothing_else(folder):

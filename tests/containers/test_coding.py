@@ -19,7 +19,7 @@ HOST = place_of(Y)
 
 def code(arrays, y=Y, weights=None):
     side, found = Side.of(arrays, "X")
-    return InputCode.fit(side.parts, found.arrays, y, weights or {}, seed=0), found.arrays
+    return InputCode.fit(side.parts, found.arrays, y, weights or {}, seed=0)[0], found.arrays
 
 
 def test_numbers_are_columns_and_fields_are_modes():

@@ -33,10 +33,13 @@ def test_mean_alone_equals_mean_with_spread(fitted, pairs):
     assert np.allclose(fitted.predict(inputs), fitted.predict(inputs, return_std=True)[0], atol=1e-13)
 
 
-def test_one_member_has_no_spread(pairs):
+def test_the_spread_of_one_member_is_that_of_left_out_residuals(pairs):
     a, u = pairs[:100]
     model = PCARaNN(n_components=0.999, widths=(30, 20), n_members=1, scales="energy").fit(a, u)
-    assert np.array_equal(model.predict(a, return_std=True)[1], np.zeros(u.shape))
+    std = model.predict_parts(a).members
+    assert np.allclose(std, std[0], rtol=1e-12)
+    size = np.sqrt((std[0] ** 2).mean() / (u**2).mean())
+    assert 0.5 <= size / model.fit_report_.relative_error <= 2
 
 
 @pytest.mark.parametrize("n", [1, 63, 64, 65, 5000])

@@ -142,9 +142,13 @@ def test_spread_in_small_blocks_of_fields_equals_spread_at_once_with_a_symmetry(
         assert np.allclose(one, other, rtol=0, atol=1e-13)
 
 
-def test_one_member_has_no_spread_with_a_symmetry(circular):
-    model = symmetric(circular, n_members=1)
-    assert np.array_equal(model.predict(circular.inputs[:5], return_std=True)[1], np.zeros((5, 2, 10)))
+@pytest.mark.parametrize("options", [{"n_members": 1}, {"regressor": "kernel"}], ids=str)
+def test_a_spread_from_left_out_residuals_moves_as_inputs_do(circular, options):
+    model = symmetric(circular, **options)
+    moved = np.roll(circular.inputs[:5], 3, axis=-1)
+    std, wanted = (model.predict_parts(X).members for X in (moved, circular.inputs[:5]))
+    assert wanted.min() > 0
+    assert np.allclose(std, np.roll(wanted, 3, axis=-1), rtol=1e-6)
 
 
 def test_the_symmetry_that_does_nothing_changes_nothing(circular):

@@ -229,7 +229,7 @@ def test_the_spread_of_a_model_without_calibration_is_called_so(opened):
     page.get_by_label("− 1 std", exact=True).check()
     words = page.locator("#value").inner_text()
     assert words.startswith("outputs − 1 std = ")
-    assert words.endswith(", spread of the members, uncalibrated")
+    assert words.endswith(", standard deviation, uncalibrated")
     assert "prediction, std = model.predict(X, return_std=True)" in page.locator("#python").inner_text()
     assert not page.get_by_label("Half-width", exact=True).count()
 

@@ -36,7 +36,9 @@ def test_the_file_of_a_model_with_an_option_gives_what_it_predicts(options):
     X, y = pairs()
     model = calibrated(options, X, y)
     asked = moved(X)
-    assert_same(by_file(model, asked), by_model(model, asked), DOUBLE)
+    # The posterior variance of a kernel is a difference that loses some digits.
+    tolerance = 10 * DOUBLE if "regressor" in options else DOUBLE
+    assert_same(by_file(model, asked), by_model(model, asked), tolerance)
     assert_same(by_file(model, asked, single=True), by_model(model, rounded(asked)), SINGLE)
 
 

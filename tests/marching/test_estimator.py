@@ -64,9 +64,11 @@ def test_mean_and_spread_are_those_of_the_members_own_trajectories(fitted):
     assert np.allclose(std, expected.std(axis=0, ddof=1), rtol=0, atol=1e-12)
 
 
-def test_one_member_has_no_spread():
+def test_one_member_has_the_spread_of_roll_outs_held_out():
     model = Marching(clone(STEP).set_params(n_members=1)).fit(*TRAIN)
-    assert not model.predict(TEST[0], return_std=True)[1].any()
+    mean, std = model.predict(TEST[0], return_std=True)
+    ratio = np.sqrt(((mean - TEST[1]) ** 2).mean() / (std**2).mean())
+    assert 1 / 3 <= ratio <= 3
 
 
 def test_only_the_last_snapshots_count(fitted):
@@ -123,8 +125,7 @@ def test_the_model_handed_in_is_left_alone(fitted):
 
 def test_without_a_model_the_default_one_is_marched():
     assert Marching().get_params()["model"] is None
-    with pytest.warns(UserWarning, match="n_components"):
-        model = Marching().fit(*(part[:, :, :3] for part in TRAIN))
+    model = Marching().fit(*(part[:, :, :3] for part in TRAIN))
     assert model.model_.get_params() == PCARaNN().get_params()
 
 

@@ -168,7 +168,7 @@ def test_the_validation_error_is_that_of_the_estimator_with_the_chosen_parameter
     choice = Choice(regressor="random", widths=(40, 30), smoothing=0.05, linear=linear, offsets=(-1.0, 0.5), **metric)
     state.try_out(choice)
     errors = []
-    for inner, held in split_into_folds(50, 0)[:4]:
+    for inner, held in split_into_folds(range(50), 0)[:4]:
         made = chosen_parameters(state.best, inputs[inner], outputs[inner], (32,))
         model = PCARaNN(**made, n_members=1).fit(inputs[inner], outputs[inner])
         errors.append(error(model, inputs[held], outputs[held]))
@@ -413,7 +413,7 @@ def test_ten_samples_are_enough():
 def test_nan_is_refused(side):
     pair = [part.copy() for part in TRAIN]
     pair[side][4, 2] = np.nan
-    with pytest.raises(ValueError, match=rf"^{'Xy'[side]} contains NaN or infinity: 1 value.*sample 4\.$"):
+    with pytest.raises(ValueError, match=rf"^{'Xy'[side]} contains NaN or infinity: 1 value"):
         PCARaNN.auto(*pair)
 
 

@@ -130,3 +130,10 @@ def test_a_fit_to_few_samples_of_noise_warns(n):
         PCARaNN(n_components=2, n_members=2, scales="energy", ridge="gcv").fit(
             rng.normal(size=(n, 4)), rng.normal(size=(n, 6))
         )
+
+
+@pytest.mark.parametrize(("distinct", "cautious"), [(4, True), (40, False)])
+def test_a_report_from_few_distinct_samples_is_cautious(distinct, cautious):
+    ones = np.ones(40)
+    report = FitReport.of_errors(1e-6 * ones, ones, ones, groups=np.arange(40) % distinct)
+    assert ("Caution" in str(report)) is cautious

@@ -14,7 +14,7 @@ from pcarann.cli.kinds import GENERATED, is_model, largest_parts, size_in_words
 from pcarann.cli.models import model_facts
 from pcarann.cli.options import PROBLEMS, device_option, json_option, limit_option, load_surrogate, mesh_of
 from pcarann.cli.output import say, show
-from pcarann.cli.pictures import draw_data, on_mesh
+from pcarann.cli.pictures import draw_data, draw_stages, on_mesh
 from pcarann.cli.targets import Target, target_option
 
 __all__ = ["describe", "generate"]
@@ -24,8 +24,8 @@ __all__ = ["describe", "generate"]
 @click.argument("file", type=click.Path(path_type=Path))
 @target_option(
     "--picture",
-    about="Draw samples of data, or of a model what of an input counts (.png, .svg, .pdf). Of existing files only a "
-    "picture is replaced.",
+    about="Draw samples of data, or of a model the effects of its inputs, or the error after each stage (.png, .svg, "
+    ".pdf). Of existing files only a picture is replaced.",
 )
 @limit_option
 @json_option
@@ -62,10 +62,11 @@ def _describe_model(file: Path, target: Target | None) -> dict[str, Any]:
     model = load_surrogate(file)
     if target:
         latent = model.model_ if hasattr(model, "marched_") else model
-        if not hasattr(latent, "sensitivity_"):
-            raise click.UsageError("--picture shows what of an input counts for a latent model: this one has stages.")
-        sensitivity = latent.sensitivity_
-        sensitivity.draw(target.path, **on_mesh(mesh_of(latent), sensitivity.map.shape))
+        if hasattr(latent, "stages_"):
+            draw_stages(latent.stages_, target.path)
+        else:
+            sensitivity = latent.sensitivity_
+            sensitivity.draw(target.path, **on_mesh(mesh_of(latent), sensitivity.map.shape))
     size = os.path.getsize(file)
     return {**model_facts(model), "bytes": size, "size": size_in_words(size), "largest_parts": largest_parts(file)}
 

@@ -247,10 +247,13 @@ def model_facts(model: Any) -> dict[str, Any]:
     for side in ("input", "output"):
         if f"{side}s_by_name" in facts:  # what stands there is the size of arrays inside
             del facts[f"{side}_grid"]
-    if (parts := model.sensitivity_.parts) is not None:
+    sensitivity = model.sensitivity_
+    if (parts := sensitivity.parts) is not None:
         facts["part_shares"] = {name: float(share) for name, share in parts.items()}
+    elif len(fitted.ensemble.input_pca.grid) == 1 and not sensitivity.is_field:
+        facts["total_sobol_indices"] = dict(sensitivity.effects or {})
     if fitted.channels:
-        facts["channel_shares"] = [float(share) for share in model.sensitivity_.channels]
+        facts["channel_shares"] = [float(share) for share in sensitivity.channels]
     if model.symmetry is not None:
         facts["symmetry"] = repr(model.symmetry)
     if fitted.refinement and not fitted.refinement.message.startswith(_SUCCESS):

@@ -11,8 +11,9 @@ import numpy as np
 from pcarann.cli.options import Source
 from pcarann.cli.targets import Target, check_folder
 from pcarann.drawing import Place
+from pcarann.spatial.report import StagesReport
 
-__all__ = ["draw_data", "draw_samples", "on_mesh", "picture_targets", "place_of"]
+__all__ = ["draw_data", "draw_samples", "draw_stages", "on_mesh", "picture_targets", "place_of"]
 
 _RANKS = ("best", "median", "worst")
 _COORDINATE = "coordinates."
@@ -104,6 +105,21 @@ def draw_data(path: Path, target: Path) -> None:
             for axis, (row, values) in zip(line, samples.items(), strict=False):
                 draw_field(axis, values, **place_of(path, values.shape))
                 axis.set_title(f"{name}, sample {row}")
+        save(figure, target)
+
+
+def draw_stages(report: StagesReport, target: Path) -> None:
+    """Draw the relative error on samples held out at the start and after each stage."""
+    from pcarann.drawing import BLUE, blank, save, style
+
+    errors = [100 * error for error in (report.begun, *(step.error for step in report.steps))]
+    with style():
+        figure = blank(4.6, 3.0)
+        axis = figure.subplots()
+        axis.plot(range(len(errors)), errors, color=BLUE, marker="o", markersize=4)
+        axis.set(xlabel=f"stage (0: {report.start})", ylabel="relative error, %", yscale="log")
+        axis.set_title("error on samples held out, after each stage")
+        axis.xaxis.get_major_locator().set_params(integer=True)
         save(figure, target)
 
 

@@ -31,10 +31,10 @@ from pcarann.cli.options import (
     output_names,
 )
 from pcarann.cli.output import busy, show
-from pcarann.cli.pictures import draw_samples, picture_targets
+from pcarann.cli.pictures import draw_samples, on_mesh, picture_targets, place_of
 from pcarann.cli.scale import in_memory, scale_options
 from pcarann.cli.targets import Target, target_option
-from pcarann.cli.trust import Evaluated, draw_trusts
+from pcarann.cli.trust import Evaluated, Lowest, draw_trusts
 from pcarann.files import atomic_writer
 
 __all__ = ["evaluate", "predict", "write_prediction"]
@@ -226,7 +226,13 @@ def evaluate(model: Path, data: Source, alpha: float, method: Any, plots: Path |
         facts["intervals"] = "none: the model was changed after its calibration, calibrate again"
     if targets:
         facts["pictures"] = draw_samples(targets, found, u, mesh_of(fitted), data)
-        facts["pictures"] += draw_trusts(targets["trust"], Evaluated(fitted, a, u, found, alpha, method))
+        case, mesh = Evaluated(fitted, a, u, found, alpha, method), mesh_of(fitted)
+        files, lowest = draw_trusts(
+            targets["trust"], case, lambda shape: on_mesh(mesh, shape) or place_of(data.path, shape)
+        )
+        facts["pictures"] += files
+        for name, least in lowest.items():
+            facts |= {f"{name}.{fact}" if name else fact: value for fact, value in _least_covered(least).items()}
     show(facts, others["as_json"], "Evaluation")
 
 
@@ -239,6 +245,12 @@ def _warn_of_training(trained: Any) -> None:
             f"The model was trained on {int(trained.sum())} of these {len(trained)} samples: errors and coverage of "
             "new ones are worse."
         )
+
+
+def _least_covered(least: Lowest) -> dict[str, Any]:
+    """Where intervals cover least, and how much there, by method."""
+    shares = {f"lowest_coverage_{method}": share for method, share in least.coverage.items()}
+    return {**shares, "lowest_coverage_where": least.where}
 
 
 def _facts(level: float, errors: Any, *intervals: float) -> dict[str, Any]:

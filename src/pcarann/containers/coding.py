@@ -24,9 +24,10 @@ from pcarann.containers.parts import Part
 from pcarann.containers.scaling import kept_points, matrix_of, scale_of
 from pcarann.features.column_units import looks_like_table
 from pcarann.features.part_weights import part_weights
+from pcarann.latent.crossfit import Fold, LeftOut, left_out_of
 from pcarann.latent.pca import fit_pca
 
-__all__ = ["FAR", "JUDGED", "MOST_MODES", "InputCode", "PartCode", "is_table"]
+__all__ = ["FAR", "JUDGED", "MOST_MODES", "InputCode", "PartCode", "Recoding", "is_table"]
 
 _ENERGY, MOST_MODES = 1 - 1e-9, 400  # of an input field
 JUDGED, _LEADING = 1000, 20  # samples and output latents by which weights are found
@@ -155,6 +156,12 @@ class InputCode:
         return found
 
     @property
+    def fields(self) -> tuple[tuple[str, slice], ...]:
+        """Name and latents of each field"""
+        parts = zip(self.codes, self.slices, strict=True)
+        return tuple((code.part.name, where) for code, where in parts if code.modes is not None)
+
+    @property
     def shown(self) -> tuple[tuple[float, float], ...]:
         """Offset and factor by which each latent is read in the user's units; those of modes stay as they are"""
         found: list[tuple[float, float]] = []
@@ -195,22 +202,22 @@ class InputCode:
         weights: Mapping[str, Any],
         seed: int,
         rows: list[int] | None = None,
-    ) -> InputCode:
+    ) -> tuple[InputCode, Recoding]:
         """Find the PCA of every field and the weight of every part, for (samples, values) outputs, or those of some.
 
         Modes are those of the quadrature, or of the nodes as they are where these make the outputs likelier: a mesh is
-        often finer where more happens.
+        often finer where more happens. The second value returned computes the code again without some of the samples.
         """
         if rows is None:
             rows = spread(int(outputs.shape[0]), JUDGED)
             outputs = taken(outputs, rows)
         _, y = fit_pca(outputs, min(_LEADING, len(rows)), name="outputs", complain=_nobody)
-        found, value = cls._likeliest(parts, arrays, weights, y, rows, seed)
+        found, value, recoding = cls._likeliest(parts, arrays, weights, y, rows, seed)
         if not weights:
-            return found
+            return found, recoding
         nodes = {name: np.ones(np.shape(weight)) for name, weight in weights.items()}
-        plain, other = cls._likeliest(parts, arrays, nodes, y, rows, seed)
-        return plain if other < value - _AS_LIKELY else found
+        plain, other, of_nodes = cls._likeliest(parts, arrays, nodes, y, rows, seed)
+        return (plain, of_nodes) if other < value - _AS_LIKELY else (found, recoding)
 
     @classmethod
     def _likeliest(
@@ -221,23 +228,65 @@ class InputCode:
         y: Array,
         rows: list[int],
         seed: int,
-    ) -> tuple[InputCode, float]:
-        """The code for these inner products, and how unlikely latents y of some outputs still are."""
+    ) -> tuple[InputCode, float, Recoding]:
+        """The code for these inner products, how unlikely latents y of some outputs still are, and how to recode."""
         place = place_of(y)
-        codes, reached, latents = [], [], []
+        codes, reached, whole = [], [], []
         for part in parts:
             matrix = matrix_of(arrays[part.name], part, "X", place)
             code, modes = _code(part, matrix, weights.get(part.name), seed)
             codes.append(code)
             reached.append(modes)
-            latents.append(taken(code(matrix), rows))
+            whole.append(code(matrix))
+        latents = [taken(one, rows) for one in whole]
         found, value = _weighted(codes, latents, y)
-        if all(modes is None for modes in reached):
-            return cls(found), value
-        fewer = [code if modes is None else code.leading(modes) for code, modes in zip(codes, reached, strict=True)]
-        parts_of_them = [x[:, : int(code.factor.shape[0])] for x, code in zip(latents, fewer, strict=True)]
-        simpler, other = _weighted(fewer, parts_of_them, y)
-        return (cls(simpler), other) if other < value + _AS_LIKELY else (cls(found), value)
+        if any(modes is not None for modes in reached):
+            fewer = [code if modes is None else code.leading(modes) for code, modes in zip(codes, reached, strict=True)]
+            parts_of_them = [x[:, : int(code.factor.shape[0])] for x, code in zip(latents, fewer, strict=True)]
+            simpler, other = _weighted(fewer, parts_of_them, y)
+            found, value = (simpler, other) if other < value + _AS_LIKELY else (found, value)
+        # What a weighted code has been multiplied by since `whole` was computed.
+        factors = [new.factor / old.factor[: new.factor.shape[0]] for new, old in zip(found, codes, strict=True)]
+        return (
+            cls(found),
+            value,
+            Recoding(tuple(whole), tuple(factors), tuple(code.modes is not None for code in found)),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Recoding:
+    """Codes of the training samples as they would be if some samples had not been there.
+
+    The PCA of a field has seen all training samples. Along its last modes they reach less far than new samples, so
+    the training samples say how far is usual only if each is coded by the PCA of others. Latents of all modes replace
+    the field here: they span all of its samples.
+    """
+
+    latents: tuple[Array, ...]
+    """Of each part without weights, all modes of a field, (samples, latents)"""
+    factors: tuple[Array, ...]
+    """w of those that are used"""
+    fields: tuple[bool, ...]
+    """Whether a part is a field"""
+    known: tuple[int, ...] | None = None
+    """Training samples that the latents belong to; None for all"""
+
+    @property
+    def samples(self) -> tuple[int, ...]:
+        """Training samples that the latents belong to"""
+        return tuple(range(int(self.latents[0].shape[0]))) if self.known is None else self.known
+
+    def without(self, fold: Fold, unit: float) -> list[LeftOut]:
+        """What the fields of a fold look like to codes fitted to the other samples; codes are divided by a unit."""
+        left = set(fold.left)
+        others = [row for row in range(len(self.samples)) if row not in left]
+        parts = zip(self.latents, self.factors, self.fields, strict=True)
+        return [
+            left_out_of(fold.looked, taken(latents, fold.looked), others, taken(latents, others), factor / unit)
+            for latents, factor, field in parts
+            if field
+        ]
 
 
 def _weighted(codes: Sequence[PartCode], latents: Sequence[Array], y: Array) -> tuple[tuple[PartCode, ...], float]:

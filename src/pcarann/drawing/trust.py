@@ -1,13 +1,15 @@
-"""How far predictions may be trusted, on test samples: coverage by level and by point, errors beside novelty."""
+"""How far predictions may be trusted, on test samples: coverage by level and by location, errors and novelty."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from pcarann.drawing.fields import draw_field
+from pcarann.drawing.layout import Layout, Place
 from pcarann.drawing.style import BLUE, GREY, ORANGE, RED, blank, save, style
 
 __all__ = ["draw_trust"]
@@ -22,24 +24,27 @@ def draw_trust(
     *,
     errors: Values,
     coverage: tuple[Sequence[float], Sequence[float]] | None = None,
-    inside: Values | None = None,
+    shares: Mapping[str, Values] | None = None,
     level: float | None = None,
     p_values: Values | None = None,
     title: str = "",
+    place: Place | None = None,
 ) -> Any:
     """Draw what is known of these, and return the figure; it is written to `path` if one is given.
 
-    `coverage` are levels and the shares covered, `inside` whether each value of each sample lies in the interval of
-    `level`, (samples, values), `errors` and `p_values` those of samples.
+    `coverage` are levels and the shares covered. `shares` are the shares of samples in which the interval of `level`
+    covers each value of an output, by method of the interval; each is an array with the shape of one output, drawn
+    at its `place`. `errors` and `p_values` are those of samples.
     """
-    panels = [coverage is not None, inside is not None, True]
+    shares = shares or {}
+    panels = 1 + len(shares) + (coverage is not None)
     with style():
-        figure = blank(3.4 * sum(panels), 3.2)
-        axes = list(figure.subplots(1, sum(panels), squeeze=False)[0])
+        figure = blank(3.4 * panels, 3.2)
+        axes = list(figure.subplots(1, panels, squeeze=False)[0])
         if coverage is not None:
             _reliability(axes.pop(0), *coverage, len(errors))
-        if inside is not None and level is not None:
-            _points(axes.pop(0), inside.mean(axis=0), level)
+        for method, covered in shares.items():
+            _points(axes.pop(0), np.atleast_1d(covered), method, level, place or Place())
         _novelty(axes.pop(0), errors, p_values)
         if title:
             figure.suptitle(title, x=0.01, ha="left")
@@ -55,13 +60,19 @@ def _reliability(axis: Any, levels: Sequence[float], shares: Sequence[float], sa
     axis.text(97, 4, f"{samples} samples", ha="right", color=GREY)
 
 
-def _points(axis: Any, shares: Values, level: float) -> None:
-    """How many points are covered how often."""
-    axis.hist(100 * shares, bins=np.linspace(0, 100, 41), color=BLUE)
-    axis.axvline(100 * level, color=GREY, linestyle="--", linewidth=1)
-    axis.set(title="coverage of each point", xlabel="samples in which it is covered, %", ylabel="points", xlim=(0, 101))
-    worst = 100 * float(shares.min())
-    axis.text(0.03, 0.95, f"worst {worst:.0f} %", transform=axis.transAxes, va="top", color=RED)
+def _points(axis: Any, shares: Values, method: str, level: float | None, place: Place) -> None:
+    """How often each point is covered; of several components the one that is covered least."""
+    layout = Layout.of(shares.shape, **place)
+    parts, component = layout.parts(shares), None
+    if layout.kind != "curve" and len(parts) > 1:
+        component = int(np.argmin([part.mean() for part in parts]))
+    draw_field(axis, 100 * shares, component=component, limits=(0.0, 100.0), label="covered, % of samples", **place)
+    axis.set_title(f'"{method}", each point' + (f", component {component}" if component is not None else ""))
+    if layout.kind == "curve":
+        axis.set_ylim(0, 102)
+        if level is not None:
+            axis.axhline(100 * level, color=GREY, linestyle="--", linewidth=1)
+        axis.text(0.03, 0.05, f"worst {100 * float(shares.min()):.0f} %", transform=axis.transAxes, color=RED)
 
 
 def _novelty(axis: Any, errors: Values, p_values: Values | None) -> None:

@@ -3,9 +3,10 @@
     û⁽ᵏ⁾ = G_U(V⁽ᵏ⁾ᵀ h⁽ᵏ⁾(F_A(a))),   μ = mean over k,   σ² = Σₖ (û⁽ᵏ⁾ − μ)² / (K − 1)
 
 The members differ in their random weights alone. One or two of them, and those of a kernel, do not show how wrong their
-mean is: there σ² counts what left-out samples show (`pcarann.ensemble.residual_spread`). Since G_U is affine, the mean of the fields is the field of the
-mean latents: it costs one decoding. The spread costs K decodings of latent deviations, summed in blocks of
-samples, so that K full-size fields never exist together.
+mean is: there σ² counts what left-out samples show (`pcarann.ensemble.residual_spread`).
+
+Since G_U is affine, the mean of the fields is the field of the mean latents: it costs one decoding. The spread costs K
+decodings of latent deviations, summed in blocks of samples, so that K full-size fields never exist together.
 
 Samples travel in tiles, so that a prediction does not depend on what is beside it; a tile costs its 64 rows. Cores
 share members or samples, and products stay on one thread each: a batch is the same bytes on any number of threads. Few
@@ -19,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from pcarann.backend.arrays import Array, Place, cuts, place_of, taken, to_host
@@ -111,8 +113,8 @@ class Ensemble:
                     f"The symmetry has {group.order} elements on the new grids, but {self.group.order} on those of the "
                     "training: fit with one that has as many on both."
                 )
-        parts = {"input_pca": input_pca, "output_pca": output_pca, "residual_spread": residual_spread}
-        return replace(self, **parts, group=group)
+        pcas = replace(self, input_pca=input_pca, output_pca=output_pca)
+        return replace(pcas, group=group, residual_spread=residual_spread)
 
     def over_members(
         self, function: Callable[[Member], Result], samples: int, seconds: float = math.inf
@@ -169,7 +171,7 @@ class Ensemble:
             fields = self._averaged_members(part)
             mean = self.place.xp.mean(fields, axis=0)
             fields -= mean
-            yield rows, mean, self._std(lambda fields=fields: _squares(fields), self._relative(part), mean)
+            yield rows, mean, self._std(partial(_squares, fields), self._relative(part), mean)
 
     def member_blocks(
         self, orbit: list[Array], members: bool, directions: bool = False
@@ -179,7 +181,7 @@ class Ensemble:
         Then, if asked, μ + √v L for each direction L of left-out residuals, where there are such.
         """
         known = self.residual_spread if directions else None
-        steps = () if known is None else known.whole_directions
+        steps = [] if known is None else known.steps()
         copies = 1 + len(self.members) * members + len(steps)
         size = max(_TILE, _FIELD_BYTES // (8 * copies * int(self.output_pca.mean.shape[0])) // _TILE * _TILE)
         for rows in cuts(orbit[0].shape[0], size):
@@ -189,8 +191,8 @@ class Ensemble:
                 found = [self.place.xp.mean(fields, axis=0), *(fields[k, :, :] for k in range(len(self.members)))]
             else:
                 found = [self.mean_fields(part)]
-            size_of_step = self._relative(part) ** 0.5 if len(steps) else 0.0
-            yield rows, [*found, *(found[0] + size_of_step * steps[j, :] for j in range(len(steps)))]
+            size_of_step = self._relative(part) ** 0.5 if steps else 0.0
+            yield rows, [*found, *(found[0] + size_of_step * step for step in steps)]
 
     def output_energies(self) -> Array:
         """Σ over training samples of the squares of centred outputs, (1, values), as their modes hold it.
@@ -296,7 +298,8 @@ class Ensemble:
         """v of the latents of an orbit, (samples, 1), in whole tiles; 1 where there is none."""
         if self.residual_spread is None or self.residual_spread.posterior is None:
             return 1.0
-        return self.residual_spread.relative([padded(part) for part in orbit])[: orbit[0].shape[0], :]
+        whole: Array = self.residual_spread.relative([padded(part) for part in orbit])
+        return whole[: orbit[0].shape[0], :]
 
     def _std(self, squares: Callable[[], Array], relative: Array | float, mean: Array) -> Array:
         """σ of predictions like the mean, where `squares` sums the members' deviations and v is `relative`."""

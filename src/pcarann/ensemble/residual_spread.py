@@ -98,9 +98,9 @@ class ResidualSpread:
         """That of linear functionals with (k, values) weights."""
         return ResidualSpread(self.directions @ weights.T, (weights**2) @ self.rest, self.posterior)
 
-    @property
-    def whole_directions(self) -> Array:
-        """L, scaled so that the squares of the directions sum to those of all of C, (directions, values)"""
+    def steps(self) -> list[Array]:
+        """Directions L_j, scaled so that their squares sum to those of all of C, (values,) each."""
         xp = place_of(self.rest).xp
         held, all_of_it = (float(xp.sum(one)) for one in (self.directions**2, self.variance))
-        return self.directions * (all_of_it / held) ** 0.5 if held > 0 else self.directions
+        scaled = self.directions * (all_of_it / held) ** 0.5 if held > 0 else self.directions
+        return [scaled[j, :] for j in range(int(scaled.shape[0]))]

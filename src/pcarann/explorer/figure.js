@@ -118,7 +118,7 @@ export class Figure {
   /** What its interval is. */
   get level() {
     const { alphas, spread } = this.portrait;
-    return alphas.length ? `${said(100 * (1 - this.alpha))} % interval` : spread ? "spread of the members, uncalibrated" : "";
+    return alphas.length ? `${said(100 * (1 - this.alpha))} % interval` : spread ? "standard deviation, uncalibrated" : "";
   }
 
   /** The sample that is shown: of now, of what is pinned, or the difference. */

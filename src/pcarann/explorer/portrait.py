@@ -62,7 +62,7 @@ def portrait(model: Any, name: str = "model", file: str | None = None) -> dict[s
         "meshes": [] if mesh is None else [_packed(mesh_of(mesh))],
         "alphas": alphas,
         "alpha": ALPHA if ALPHA in alphas else alphas[-1] if alphas else None,
-        "spread": state.members > 1,
+        "spread": state.members > 1 or state.residual_spread is not None,
         "novelty": getattr(state, "novelty_test", None) is not None,
     }
 

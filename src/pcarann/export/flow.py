@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from pcarann.backend.arrays import to_host
 from pcarann.export.graph import Graph, Sheet, Value
 from pcarann.export.latent_model import write_looks, write_member
 from pcarann.export.stages import StagesOnSheet
@@ -33,10 +34,9 @@ def write_flow(sheet: Sheet, flow: Flow, inputs: Value) -> Written:
     rolling = _Rolling(sheet, flow, inputs)
     found = [sheet.joined(rolling.rolled_out(write_step(flow.model, k))) for k in range(flow.model.members)]
     mean = reduce(add, found) / len(found)
-    if len(found) == 1:
-        deviation = mean * 0.0
-    else:
-        deviation = sheet.sqrt(reduce(add, ((one - mean) * (one - mean) for one in found)) / (len(found) - 1))
+    variance = reduce(add, ((one - mean) * (one - mean) for one in found)) / max(len(found) - 1, 1)
+    floor = 0.0 if flow.spread is None else to_host(flow.spread.variance(flow.window)).reshape(1, -1)
+    deviation = sheet.sqrt(variance + floor)
     if not isinstance(flow.model, Fitted) or flow.model.novelty_test is None:
         return Written(mean, deviation)
     return Written(mean, deviation, *rolling.outside(flow.model, mean))

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from pcarann.backend.arrays import to_host
+from pcarann.ensemble.residual_spread import ResidualSpread
 from pcarann.export.graph import Sheet, Value
 from pcarann.export.latent_model import write_latent_model
 from pcarann.export.space import GridOnSheet, MeshOnSheet, space_on_sheet
@@ -39,18 +40,18 @@ def write_stages(sheet: Sheet, fitted: FittedStages, inputs: Value) -> Written:
     begun = stages.started(inputs)
     found = [stages.member(k, inputs, begun) for k in range(fitted.members)]
     mean = sum(found[1:], start=found[0]) / fitted.members
-    return Written(mean, _spread(sheet, found, mean))
+    return Written(mean, _spread(sheet, found, mean, fitted.residual_spread))
 
 
-def _spread(sheet: Sheet, found: Sequence[Value], mean: Value) -> Value:
-    """The deviation of members, drawn to the mean of a field, as in `FittedStages`."""
-    known = len(found) - 1
+def _spread(sheet: Sheet, found: Sequence[Value], mean: Value, missed: ResidualSpread | None) -> Value:
+    """As in `FittedStages`: members' deviation, drawn to the mean of a field, and residuals of samples held out."""
+    known, floor = len(found) - 1, 0.0 if missed is None else to_host(missed.variance)[None, :]
     if not known:
-        return mean * 0.0
+        return mean * 0.0 + np.sqrt(floor)
     squares = [(one - mean) * (one - mean) for one in found]
     variance = sum(squares[1:], start=squares[0]) / known
     whole = sheet.averaged(variance, [1], keep=True)
-    return sheet.sqrt((variance * known + whole * DRAWN) / (known + DRAWN))
+    return sheet.sqrt((variance * known + whole * DRAWN) / (known + DRAWN) + floor)
 
 
 class StagesOnSheet:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from pcarann.backend.arrays import Array, place_of, taken
+from pcarann.backend.concurrency import single_threaded
 from pcarann.backend.linalg import cholesky, solve_cholesky, solve_lower
 from pcarann.backend.random import spread
 from pcarann.features.kernel import matern52, squared_distances
@@ -57,42 +58,45 @@ class KernelPosterior:
         candidates = spread(int(x.shape[0]), _CANDIDATES)
         rows = taken(x, candidates)
         found = cls(rows, length, weighting, 0.0)
-        own = found._own(rows)
+        own = found.own(rows)
         nugget = max(ridge, _LEAST_NUGGET * float(place_of(x).xp.mean(own)))
-        chosen = found._pivots(own, _ENDS * nugget)
+        chosen = found.pivots(own, _ENDS * nugget)
         found = replace(found, points=taken(rows, chosen), nugget=nugget)
-        return replace(found, unit=found._mean_left_out(x, [candidates[i] for i in chosen], left_out))
+        return replace(found, unit=found.mean_left_out(x, [candidates[i] for i in chosen], left_out))
 
     @cached_property
     def lower(self) -> Array:
         """L, (pivots, pivots)"""
         place = place_of(self.points)
-        found = cholesky(self._kernel(self.points) + self.nugget * place.eye(int(self.points.shape[0])))
+        with single_threaded(place):
+            found = cholesky(self.kernel(self.points) + self.nugget * place.eye(int(self.points.shape[0])))
         if found is None:
             raise ValueError("the kernel of its pivots is not finite, or not positive")
         return found
 
     def __call__(self, latents: Array) -> Array:
         """Return v of (rows, latent) latents, (rows,)."""
-        return self._given_pivots(latents, solve_lower(self.lower, self._kernel(latents))) / self.unit
+        lower = self.lower
+        with single_threaded(place_of(latents)):  # the same bytes on any number of threads
+            return self._given_pivots(latents, solve_lower(lower, self.kernel(latents))) / self.unit
 
     def _given_pivots(self, latents: Array, solved: Array) -> Array:
         xp = place_of(latents).xp
-        return xp.clip(self._own(latents) - xp.sum(solved**2, axis=0), min=0.0) + self.nugget
+        return xp.clip(self.own(latents) - xp.sum(solved**2, axis=0), min=0.0) + self.nugget
 
-    def _own(self, latents: Array) -> Array:
+    def own(self, latents: Array) -> Array:
         """k(x, x), (rows,)"""
         xp, linear = place_of(latents).xp, self.weighting.linear
         return xp.ones_like(latents[:, 0]) + (0.0 if linear is None else xp.sum((latents * linear) ** 2, axis=1))
 
-    def _kernel(self, latents: Array) -> Array:
+    def kernel(self, latents: Array) -> Array:
         """k(Z, x), (pivots, rows)"""
         landmarks, weighted = (self.weighting.weighted(one) for one in (self.points, latents))
         found = matern52(squared_distances(landmarks, weighted), self.length)
         linear = self.weighting.linear
         return found if linear is None else found + (self.points * linear) @ (latents * linear).T
 
-    def _pivots(self, own: Array, least: float) -> list[int]:
+    def pivots(self, own: Array, least: float) -> list[int]:
         """Which of the rows of `points` are chosen, the first where k(x, x) is largest."""
         place, rest = place_of(own), own
         count = min(MOST_PIVOTS, int(own.shape[0]))
@@ -103,21 +107,21 @@ class KernelPosterior:
             left = float(rest[at])
             if j and not left > least:
                 break
-            column = replace(self, points=self.points[at : at + 1, :])._kernel(self.points)[0, :]
+            column = replace(self, points=self.points[at : at + 1, :]).kernel(self.points)[0, :]
             column = (column - factor[:j, at] @ factor[:j, :]) / max(left, 1e-300) ** 0.5
             factor[j, :] = column
             rest = place.xp.clip(rest - column**2, min=0.0)
             chosen.append(at)
         return chosen
 
-    def _mean_left_out(self, x: Array, pivots: list[int], left_out: Sequence[Sequence[int]]) -> float:
+    def mean_left_out(self, x: Array, pivots: list[int], left_out: Sequence[Sequence[int]]) -> float:
         """The mean of v at samples, each given the pivots that were not left out together with it."""
         mine = {row: i for i, row in enumerate(pivots)}
         free = [group for group in left_out if group[0] not in mine]
         groups = free if len(free) >= _ENOUGH else list(left_out) or [[row] for row in pivots]
         place, count = place_of(x), len(pivots)
         latents = taken(x, [group[0] for group in groups])
-        columns = self._kernel(latents)
+        columns = self.kernel(latents)
         variances = self._given_pivots(latents, solve_lower(self.lower, columns))
         inverse, weights = (solve_cholesky(self.lower, one) for one in (place.eye(count), columns))
         total = 0.0

@@ -1,6 +1,7 @@
-"""What of an input the features see: which latents, which channels, which points of the grid.
+"""What of an input counts: what each part of it does to the prediction, and what the features see of it.
 
-The first layer, or the kernel, is given z = Rᵀ F(a) with the metric R (weights w are R = diag w). Then
+Effects are total Sobol indices of the prediction (`pcarann.ensemble.attribution`). The rest describes the metric: the
+first layer, or the kernel, is given z = Rᵀ F(a) with the metric R (weights w are R = diag w). Then
 
     weights    |R_j| s_j, row j of R times the spread of latent j over the training inputs
     channels   E‖R_cᵀ F_c(a)‖² / Σ_c' E‖R_c'ᵀ F_c'(a)‖²: the share of channel c in what is seen of the training inputs
@@ -9,7 +10,7 @@ The first layer, or the kernel, is given z = Rᵀ F(a) with the metric R (weight
 
 Each is the size of what is seen when the input changes as much as the training inputs do, so that units do not count.
 The metric is what `relevance` asked for. Where it was learned, this is what was found to matter. What is seen well need
-not do much: how much named parts do to the prediction is measured apart (`pcarann.ensemble.attribution`).
+not change the prediction much: that is what the effects measure.
 """
 
 from __future__ import annotations
@@ -29,12 +30,14 @@ from pcarann.latent.weighting import Weighting
 
 __all__ = ["Sensitivity"]
 
+_MOST_BARS = 20
+
 Values = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """What of an input counts, largest value 1."""
+    """What of an input counts: effects on the prediction, and what the features see, largest value 1."""
 
     weights: Values
     """Of each input latent, (latent,)"""
@@ -43,13 +46,28 @@ class Sensitivity:
     map: Values
     """Of each input value, on the input grid"""
     parts: Mapping[str, float] | None = None
-    """What each part does to the prediction (`pcarann.ensemble.attribution`), summing to 1; None of one array"""
+    """Effect of each named part over the sum of all, summing to 1; None of one array"""
+    effects: Mapping[str, float] | None = None
+    """Total Sobol index of each named part, each column of a table, each channel, or each leading latent of a field"""
+    is_field: bool = True
+    """Whether the input is one field, or channels: then the map is drawn"""
 
     @classmethod
     def of(
-        cls, pca: PCA, weighting: Weighting, x: Values, *, channels: bool, parts: Mapping[str, float] | None = None
+        cls,
+        pca: PCA,
+        weighting: Weighting,
+        x: Values,
+        *,
+        channels: bool,
+        effects: Mapping[str, float] | None = None,
+        parts: bool = False,
+        is_field: bool = True,
     ) -> Sensitivity:
-        """Measure the metric of a fitted model on its training latents x, (samples, latent); parts are as given."""
+        """Measure the metric of a fitted model on its training latents x, (samples, latent); effects are as given.
+
+        `parts` says that the effects are those of named parts.
+        """
         xp = place_of(pca.modes).xp
         R = weighting.weighted(place_of(pca.modes).eye(pca.n_components))
         spread = xp.sqrt(xp.mean(x**2, axis=0))
@@ -64,37 +82,39 @@ class Sensitivity:
             masks = [place_of(x).put(owner == c) for c in range(pca.grid[0])]
             energies = np.asarray([float(xp.sum(weighting.weighted(x * mask) ** 2)) for mask in masks])
             shares = energies / (energies.sum() or 1.0)
-        return cls(weights / (weights.max() or 1.0), shares, columns / (columns.max() or 1.0), parts)
+        named = None
+        if parts and effects is not None:
+            total = sum(effects.values()) or 1.0
+            named = {name: effect / total for name, effect in effects.items()}
+        weights, columns = weights / (weights.max() or 1.0), columns / (columns.max() or 1.0)
+        return cls(weights, shares, columns, named, effects, is_field)
 
     def __str__(self) -> str:
-        """Say which channels and latents count."""
+        """Say what counts, largest first."""
         strongest = np.argsort(-self.weights)[:5]
         lines = ["latents that count most: " + ", ".join(f"{j} ({self.weights[j]:.2g})" for j in strongest)]
         if self.parts is not None:
             ordered = sorted(self.parts.items(), key=lambda item: -item[1])
             lines.insert(0, "parts: " + ", ".join(f"{name} ({100 * share:.3g} %)" for name, share in ordered))
+        elif self.effects is not None:
+            ordered = sorted(self.effects.items(), key=lambda item: -item[1])[:_MOST_BARS]
+            lines.insert(0, "total Sobol indices: " + ", ".join(f"{name} ({effect:.3g})" for name, effect in ordered))
         if self.channels is not None:
             lines.insert(0, "channels: " + ", ".join(f"{c} ({100 * s:.3g} %)" for c, s in enumerate(self.channels)))
         return "\n".join(lines)
 
     def draw(self, path: str | os.PathLike[str], **place: Unpack[Place]) -> None:
-        """Draw weights, channels and map to a picture file, .png, .svg or .pdf; the map on what inputs lie on."""
-        panels = 2 if self.channels is None else 3
+        """Draw effects, and of fields what the features see on what inputs lie on, to a file: .png, .svg or .pdf."""
         with style():
-            figure = blank(3.4 * panels, 3.0)
-            axes = figure.subplots(1, panels)
-            axes[0].plot(self.weights, ".", color=BLUE)
-            axes[0].set(title="a  weight of each latent", xlabel="latent", ylim=(0, 1.05))
-            if self.parts is None:
+            bars = dict(sorted((self.effects or {}).items(), key=lambda item: -item[1])[:_MOST_BARS])
+            figure = blank(7.2 if self.is_field else 4.6, max(3.0, 0.8 + 0.2 * len(bars)))
+            axes = figure.subplots(1, 1 + self.is_field, squeeze=False)[0]
+            axes[0].bar_label(axes[0].barh(list(bars), list(bars.values()), color=BLUE), fmt=" %.2g")
+            axes[0].margins(x=0.15)
+            axes[0].invert_yaxis()
+            axes[0].set(title="total effect on the prediction", xlabel="total Sobol index", xlim=(0, None))
+            if self.is_field:
                 _draw_map(axes[1], self.map, self.channels is not None, place)
-            else:
-                axes[1].barh(list(self.parts), list(self.parts.values()), color=BLUE)
-                axes[1].invert_yaxis()
-                axes[1].set(title="b  share of each part", xlim=(0, 1.05))
-            if self.channels is not None:
-                axes[2].bar(range(len(self.channels)), self.channels, color=BLUE)
-                axes[2].xaxis.get_major_locator().set_params(integer=True)
-                axes[2].set(title="c  share of each channel", xlabel="channel", ylim=(0, 1.05))
             save(figure, path)
 
 
@@ -102,6 +122,6 @@ def _draw_map(axis: Any, values: Values, channels: bool, place: Place) -> None:
     """As fields are drawn; of several channels the largest at each point."""
     shown = values.max(axis=0) if channels and values.ndim > 1 else values
     draw_field(axis, shown, limits=(0.0, 1.0), **place)
-    axis.set_title("b  where the input counts")
+    axis.set_title("what the features see, largest 1")
     if axis.lines:
         axis.set_ylim(0, 1.05)

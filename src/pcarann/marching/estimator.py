@@ -43,6 +43,7 @@ from pcarann.marching.novelty import RolloutNovelty, novelty_along
 from pcarann.marching.report import RolloutReport
 from pcarann.marching.step import check_step
 from pcarann.marching.trajectories import Trajectories
+from pcarann.marching.watch import HELD
 from pcarann.marching.windows import judged_window, later_times, reaches, refuse_longer
 from pcarann.mesh.mesh import Mesh
 from pcarann.metrics import variance_weighted_r2
@@ -125,8 +126,10 @@ class Marching(Surrogate):
             whole = kind.of(X, y, controls, step=self.step, first=self.first, device=device)
             if whole.controls is not None and isinstance(model, PCARaNN):
                 reading_channels(model)
-            model, report, told = learned(model, whole, chosen=bool(self.choose))
-            known: dict[str, Any] = {"n_controls": whole.n_controls, "reach": whole.reach(model.fitted_)}
+            model, report, told, spread = learned(model, whole, chosen=bool(self.choose))
+            reach = whole.reach(model.fitted_)
+            spread = None if spread is None else replace(spread, most=HELD * reach.largest)
+            known: dict[str, Any] = {"n_controls": whole.n_controls, "reach": reach, "spread": spread}
             known |= {"coordinates": coordinates, "report": report, "fit_report": told}
             known |= {"seconds": {"total": time.perf_counter() - begun}}
             self._marched = Marched(model, whole.step, whole.window, **known)
@@ -182,14 +185,17 @@ class Marching(Surrogate):
     ) -> Any:
         """Predict the snapshots that follow X, as many as those of the fit or so many `steps`.
 
-        The mean over the members' trajectories; with their standard deviation if asked. Where roll-outs leave the
+        The mean over the members' trajectories; with a standard deviation if asked: that of the members' trajectories
+        for three members or more of random layers or stages; for fewer, and for kernels, that and the root mean square
+        error of roll-outs of trajectories held out, step by step (`pcarann.marching.rollout_spread`), which keeps
+        growing beyond the steps that were held out. Where roll-outs leave the
         training data, a warning says at which step, and the deviation counts what they may be wrong by from there on;
         no value goes beyond three times the largest one of the training or of X.
         """
         return self._predicted(X, self.asked(steps, controls), return_std)
 
     def predict_parts(self, X: Array, *, steps: int | None = None, controls: Array | None = None) -> Spread:
-        """Predict with the members' deviation alone, and apart from it what leaving the training data adds."""
+        """Predict with the standard deviation inside the training data, and apart from it what leaving them adds."""
         return self._parts(X, self.asked(steps, controls))
 
     def score(self, X: Array, y: Array, sample_weight: Array | None = None, *, controls: Array | None = None) -> float:

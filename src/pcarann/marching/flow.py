@@ -19,6 +19,7 @@ from pcarann.backend.arrays import Array, Place, cuts
 from pcarann.backend.patience import look_up
 from pcarann.marching.controls import beside, checked_controls
 from pcarann.marching.coordinates import Coordinates
+from pcarann.marching.rollout_spread import RolloutSpread
 from pcarann.marching.step import StepState
 from pcarann.marching.trajectories import Trajectories, refuse_no_trajectories, snapshots_of
 from pcarann.marching.watch import HELD, Reach, Watch
@@ -75,6 +76,8 @@ class Flow:
     history: History | None = None
     coordinates: Coordinates | None = None
     """Those of the training trajectories, where they had labels"""
+    spread: RolloutSpread | None = None
+    """What roll-outs that were held out show of the error, where the members show too little"""
 
     @property
     def place(self) -> Place:
@@ -99,6 +102,16 @@ class Flow:
     @property
     def packing(self) -> None:
         """Trajectories are plain arrays"""
+        return None
+
+    @property
+    def members(self) -> int:
+        """Of the step, each of which rolls out a trajectory of its own"""
+        return self.model.members
+
+    @property
+    def residual_spread(self) -> None:
+        """Roll-outs have a spread of their own"""
         return None
 
     @property
@@ -190,7 +203,10 @@ class Flow:
         return replace(self, controls=self.place.xp.concat([self.place.put(self.controls)] * copies, axis=0))
 
     def mean_and_std(self, departure: Departure) -> tuple[Array, Array]:
-        """Mean and deviation over the members' trajectories, (samples, window, values), in units inside."""
+        """Mean and deviation of the members' trajectories, (samples, window, values), in units inside.
+
+        The deviation counts what trajectories held out show, where that is kept.
+        """
         xp, members = self.place.xp, self.model.members
         mean = self.rolled_out(departure, 0)
         squares = xp.zeros_like(mean)
@@ -202,7 +218,8 @@ class Flow:
                 found -= mean
                 found *= missed
                 squares += found
-            return mean, xp.sqrt(xp.clip(squares / max(members - 1, 1), min=0.0))
+            variance = xp.clip(squares / max(members - 1, 1), min=0.0)
+            return mean, xp.sqrt(variance if self.spread is None else variance + self.spread.variance(self.window))
 
     def rolled_out(self, departure: Departure, member: int) -> Array:
         """A member's trajectory from the snapshots given, (samples, window, values), in units inside."""
@@ -257,14 +274,17 @@ class Flow:
         if said:
             warn_user(said)
 
-    def member_blocks(self, X: Any, members: bool) -> Iterator[tuple[slice, list[Array]]]:
+    def member_blocks(self, X: Any, members: bool, directions: bool = False) -> Iterator[tuple[slice, list[Array]]]:
         """Mean roll-outs by blocks of samples, then those of each member if asked; X as handed over.
 
-        Then a warning where some left the training data.
+        Then, if asked, the mean plus e √p, as if all values and steps erred together, where this is kept. A warning
+        comes last, where some left the training data.
         """
-        return self._member_blocks(self.departing(X), members)
+        return self._member_blocks(self.departing(X), members, directions)
 
-    def _member_blocks(self, departure: Departure, members: bool) -> Iterator[tuple[slice, list[Array]]]:
+    def _member_blocks(
+        self, departure: Departure, members: bool, directions: bool
+    ) -> Iterator[tuple[slice, list[Array]]]:
         watch = Watch(self.model, self.step, self.window, self.reach)
         values, copies = int(np.prod(self.output_grid)), _COPIES + self.model.members
         for rows in cuts(len(departure), max(1, _BLOCK_BYTES // (8 * copies * values))):
@@ -274,6 +294,8 @@ class Flow:
                 mean = sum(found) / len(found)
                 watch.block(self.inputs_along(part, mean), mean)
             flat = (rows.stop - rows.start, -1)
-            yield rows, [self.place.xp.reshape(one, flat) for one in (mean, *(found if members else ()))]
+            kept = self.spread if directions else None
+            moved = [] if kept is None else [mean + kept.variance(self.window) ** 0.5]
+            yield rows, [self.place.xp.reshape(one, flat) for one in (mean, *(found if members else ()), *moved)]
         if said := watch.said():
             warn_user(said)

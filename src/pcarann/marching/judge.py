@@ -21,6 +21,7 @@ from pcarann.marching.controls import as_channels
 from pcarann.marching.flow import Departure, Flow
 from pcarann.marching.step import StepState
 from pcarann.marching.trajectories import Trajectories
+from pcarann.marching.watch import HELD
 
 __all__ = ["Judge"]
 
@@ -54,6 +55,16 @@ class Judge:
         for rows in flow.parts(len(departure)):
             mean[rows, :, :] = place.put(state.handed(flow.mean_and_std(departure.part(rows))[0]))
         return mean
+
+    def missed(self, found: Array, state: StepState) -> Array:
+        """u − û of (samples, window, values) roll-outs, in units inside, cut where values of a roll-out are held."""
+        truth = self._truth()
+        xp = place_of(truth).xp
+        most = (1 + HELD) * float(xp.max(xp.abs(truth)))
+        with np.errstate(all="ignore"):
+            missed = found - truth
+        missed = xp.clip(xp.where(xp.isnan(missed), most, missed), -most, most)
+        return state.outputs(state.place.put(missed))
 
     def error(self, found: Array) -> float:
         """The error of (samples, window, values) roll-outs."""

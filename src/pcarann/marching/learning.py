@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from itertools import islice
 from numbers import Integral
 from typing import Any
 
@@ -22,6 +23,7 @@ from pcarann.backend.arrays import place_of
 from pcarann.marching.choice import AS_GIVEN, Choice, choose
 from pcarann.marching.judge import Judge
 from pcarann.marching.report import RolloutReport
+from pcarann.marching.rollout_spread import RolloutSpread, needs_spread
 from pcarann.marching.step import takes_judge
 from pcarann.marching.trajectories import FEWEST_TO_JUDGE, Trajectories
 from pcarann.operator import PCARaNN
@@ -29,26 +31,37 @@ from pcarann.uncertainty.fit_report import FitReport
 
 __all__ = ["learned"]
 
-_FEW_PAIRS, _FEW_VALUES, _FEW_JUDGED = 1000, 1 << 18, 1 << 14  # pairs, and values of all, that more fits are cheap for
+_FEW_PAIRS, _FEW_VALUES = 200, 1 << 18  # pairs, and values of all, for which a fit for each fold is cheap
+_JUDGED_VALUES = 1 << 16  # the same with a judge, by which the trajectories held out are used up
+_TWO_FOLDS = 40  # distinct trajectories, from which on two of the folds are enough
 _FOLDS, _JUDGED_FOLDS = 10, 5  # few trajectories more may halve an error; a model with a judge learns from fewer anyway
 
 
-def learned(model: Any, whole: Trajectories, *, chosen: bool) -> tuple[Any, RolloutReport, FitReport | None]:
-    """Fit an unfitted step model, its options `chosen` on roll-outs where asked for; return it with its reports."""
-    model, report, told = _learned(model, whole, chosen)
+Learned = tuple[Any, RolloutReport, FitReport | None, RolloutSpread | None]
+"""The fitted model, reports of its roll-outs and of their error, and their spread"""
+
+
+def learned(model: Any, whole: Trajectories, *, chosen: bool) -> Learned:
+    """Fit an unfitted step model, its options `chosen` on roll-outs where asked for; return it with its reports.
+
+    The spread is that of roll-outs, where the members of the step show too little of their error.
+    """
+    model, report, told, missed = _learned(model, whole, chosen)
     if _is_cheap(model, whole) and len(set(whole.groups)) > 1:
         told = _cross_validated(model, whole, chosen)
-    return model, report, told
+    return model, report, told, missed
 
 
-def _learned(model: Any, whole: Trajectories, chosen: bool) -> tuple[Any, RolloutReport, FitReport | None]:
+def _learned(model: Any, whole: Trajectories, chosen: bool) -> Learned:
     """The model with the report of its roll-outs, and their error on the trajectories held out, if any were."""
     if not chosen:
-        return _fitted(model, whole), RolloutReport(0, "choose=False holds no trajectories out"), None
+        model = _fitted(model, whole)
+        return model, RolloutReport(0, "choose=False holds no trajectories out"), None, _spread_of_step(model)
     learning, held = whole.split(_seed(model))
     if held is None:
         few = f"{len(whole)} trajectories are too few to hold one out, {FEWEST_TO_JUDGE} are needed"
-        return _fitted(model, whole), RolloutReport(0, few), None
+        model = _fitted(model, whole)
+        return model, RolloutReport(0, few), None, _spread_of_step(model)
     judge = Judge(held)
     if takes_judge(model):
         model = _fitted(model, learning, judge=judge)
@@ -58,12 +71,26 @@ def _learned(model: Any, whole: Trajectories, chosen: bool) -> tuple[Any, Rollou
         found = judge.mean(model.fitted_)
         tried = (("as fitted", judge.error(found)),)
         report = RolloutReport.of(judge, found, learning.mean(), tried, "as fitted", None)
-        return model, report, FitReport.of_errors(*judge.squares(found, learning.mean()), groups=held.groups)
+        told = FitReport.of_errors(*judge.squares(found, learning.mean()), groups=held.groups)
+        return model, report, told, _spread(judge, found, model)
     choice = choose(model, learning, judge) if isinstance(model, PCARaNN) else _as_given(model, learning, judge)
     model = _fitted(model.set_params(**choice.parameters), whole)
     seen = judge.error(judge.mean(model.fitted_))
     report = RolloutReport.of(judge, choice.found, learning.mean(), choice.tried, choice.chosen, seen)
-    return model, report, FitReport.of_errors(*judge.squares(choice.found, learning.mean()), groups=held.groups)
+    told = FitReport.of_errors(*judge.squares(choice.found, learning.mean()), groups=held.groups)
+    return model, report, told, _spread(judge, choice.found, model)
+
+
+def _spread(judge: Judge, found: Any, model: Any) -> RolloutSpread | None:
+    """That of judged roll-outs."""
+    state = model.fitted_
+    return RolloutSpread.of(judge.missed(found, state)) if needs_spread(state) else None
+
+
+def _spread_of_step(model: Any) -> RolloutSpread | None:
+    """That of single steps, one after another, where nothing was judged."""
+    missed = getattr(model.fitted_, "residual_spread", None)
+    return None if missed is None else RolloutSpread.of_step(missed)
 
 
 def _seed(model: Any) -> int:
@@ -73,20 +100,28 @@ def _seed(model: Any) -> int:
 
 def _is_cheap(model: Any, whole: Trajectories) -> bool:
     """Whether some more fits of the step take about a second."""
-    pairs = len(whole) * whole.pairs_each
-    values = math.prod(whole.fields.shape[2:])
-    most = _FEW_JUDGED if takes_judge(model) else _FEW_VALUES
-    return type(whole) is Trajectories and pairs <= _FEW_PAIRS and pairs * values <= most
+    if type(whole) is not Trajectories:
+        return False
+    if takes_judge(model):
+        return _values(whole) <= _JUDGED_VALUES
+    return len(whole) * whole.pairs_each <= _FEW_PAIRS and _values(whole) <= _FEW_VALUES
+
+
+def _values(whole: Trajectories) -> int:
+    """Of the inputs of all pairs"""
+    return len(whole) * whole.pairs_each * int(math.prod(whole.fields.shape[2:]))
 
 
 def _cross_validated(model: Any, whole: Trajectories, chosen: bool) -> FitReport:
-    """The error of roll-outs of all trajectories, each by a step that was learned without its fold."""
+    """The error of roll-outs of trajectories, each by a step that was learned without its fold."""
     parts = []
     groups: list[int] = []
-    for learning, held in whole.folds(_JUDGED_FOLDS if takes_judge(model) else _FOLDS, _seed(model)):
+    judged = takes_judge(model)
+    folds = whole.folds(_JUDGED_FOLDS if judged else _FOLDS, _seed(model))
+    for learning, held in islice(folds, 2 if judged and len(set(whole.groups)) >= _TWO_FOLDS else None):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            if takes_judge(model):
+            if judged:
                 step = _learned(clone(model), learning, chosen)[0]
             else:
                 step = _fitted(clone(model), learning)

@@ -12,6 +12,7 @@ from pcarann.marching.coordinates import Coordinates
 from pcarann.marching.flow import Flow
 from pcarann.marching.intervals import WindowCalibration
 from pcarann.marching.report import RolloutReport
+from pcarann.marching.rollout_spread import RolloutSpread
 from pcarann.marching.watch import Reach
 from pcarann.operator import PCARaNN
 from pcarann.storage.arrays import Arrays
@@ -50,13 +51,16 @@ class Marched:
     history: History | None = None
     coordinates: Coordinates | None = None
     """Interval between snapshots and their points, where trajectories had labels"""
+    spread: RolloutSpread | None = None
+    """Of roll-outs that were held out; None for three members or more of random layers, and in older files"""
     held: tuple[Any, ...] | None = None
     """Suspicious trajectories that `partial_fit` holds back, with their controls; files do not keep them"""
 
     def flow(self) -> Flow:
         """The roll-out over the window of the fit."""
         facts = (self.step, self.window, self.calibration, self.calibrated, self.n_controls)
-        return Flow(self.model.fitted_, *facts, reach=self.reach, history=self.history, coordinates=self.coordinates)
+        flow = Flow(self.model.fitted_, *facts, reach=self.reach, history=self.history, spread=self.spread)
+        return replace(flow, coordinates=self.coordinates)
 
     def on(self, target: Any) -> Marched:
         """The record of the same flow with snapshots on another grid, uncalibrated, or a refusal."""
@@ -65,8 +69,12 @@ class Marched:
         model = self.model.on(target, **({"inputs": target} if isinstance(self.model, PCARaNN) else {}))
         values = [math.prod(one.fitted_.output_grid) for one in (model, self.model)]
         reach = self.reach and replace(self.reach, norm=self.reach.norm * math.sqrt(values[0] / values[1]))
-        coordinates = self.coordinates and self.coordinates.moved()
-        return replace(self, model=model, reach=reach, calibration=None, history=None, coordinates=coordinates)
+        coordinates, spread = (
+            self.coordinates and self.coordinates.moved(),
+            self.spread and self.spread.on(model.fitted_),
+        )
+        moved = replace(self, model=model, reach=reach, coordinates=coordinates, spread=spread)
+        return replace(moved, calibration=None, history=None)
 
     @property
     def unwatched(self) -> History:
@@ -98,6 +106,7 @@ class Marched:
             "report": None if self.report is None else asdict(self.report),
             "fit_report": None if self.fit_report is None else asdict(self.fit_report),
             "coordinates": self.coordinates and self.coordinates.described(tensors),
+            "spread": None if self.spread is None else self.spread.described(tensors),
         }
 
     @classmethod
@@ -106,6 +115,7 @@ class Marched:
     ) -> Marched:
         """The record that a document describes; what older ones did not keep stays unknown."""
         reach, report, coordinates = (described.get(name) for name in ("reach", "report", "coordinates"))
+        spread, tensors = described.get("spread"), {} if arrays is None else arrays.found
         grid = tuple(model.fitted_.output_grid)
         return cls(
             model,
@@ -118,6 +128,7 @@ class Marched:
             None if report is None else RolloutReport.rebuilt(report),
             None if (told := described.get("fit_report")) is None else record(FitReport, told, "its fit report"),
             seconds_of(described.get("seconds", {})),
-            rebuilt_history(described.get("history"), "marching.history", {} if arrays is None else arrays.found),
+            rebuilt_history(described.get("history"), "marching.history", tensors),
             None if coordinates is None or arrays is None else Coordinates.rebuilt(coordinates, arrays, grid),
+            None if spread is None else RolloutSpread.rebuilt(spread, model.fitted_, tensors),
         )

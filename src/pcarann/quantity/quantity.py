@@ -195,7 +195,7 @@ class Quantity:
             found = self._model.predict_parts(X)
             parts, beyond = (found.mean, found.members), found.beyond
         else:
-            blocks = self._model.predict_blocks(X, members=True, **how)
+            blocks = self._model.predict_blocks(X, members=True, directions=True, **how)
             pairs = [self._over_members(fields, rows.stop - rows.start) for rows, fields in blocks]
             xp, beyond = place_of(pairs[0][0]).xp, None
             parts = tuple(xp.concat(list(part), axis=0) for part in zip(*pairs, strict=True))
@@ -204,11 +204,20 @@ class Quantity:
         return Spread(flat[0], flat[1], flat[2]), lambda one: xp.reshape(one, (one.shape[0], *grid))
 
     def _over_members(self, fields: tuple[Any, ...], samples: int) -> tuple[Array, Array]:
-        """The value of the mean field, which comes first, and the deviation of the members'."""
-        mean, *members = (self._of(one, samples) for one in fields)
+        """The value of the mean field, which comes first, and its deviation: σ² = s² + Σⱼ (f(μ + L_j) − f(μ))².
+
+        s² is the variance of the members' values, L_j are directions of left-out residuals, where the spread counts
+        such: what their leading directions leave over is taken as proportional to them.
+        """
+        fitted = self._model.fitted_
+        count, known = fitted.members, fitted.residual_spread
+        mean, *others = (self._of(one, samples) for one in fields)
         xp = place_of(mean).xp
-        few = len(members) < 2
-        return mean, xp.zeros_like(mean) if few else xp.std(xp.stack(members), axis=0, correction=1)
+        members, moved = others[:count], others[count:]
+        variance = xp.zeros_like(mean)
+        if count > 1 and not (known is not None and known.alone):
+            variance = xp.var(xp.stack(members), axis=0, correction=1)
+        return mean, xp.sqrt(sum(((one - mean) ** 2 for one in moved), start=variance))
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from pcarann.recipe.choice import Choice
-from pcarann.recipe.judge import FOLDS, Judge, Split
+from pcarann.recipe.judge import Judge, Split
 from pcarann.recipe.report import AutoReport, Finalist, failures_in
 
 __all__ = ["Race"]
@@ -70,23 +70,28 @@ class Race:
 
     def run(self) -> Choice | None:
         """Go from fold to fold while several are level and there is time; return the winner, None if all failed."""
-        for k in range(1, FOLDS):
+        for k in range(1, len(self.folds)):
             self._drop_the_worse()
             if len(self.running) < 2:
                 break
             inner, held = (len(part) for part in self.folds[k])
             seconds = sum(self.judge.foreseen(choice, inner, held) for choice in self.running)
             if seconds + self.last_fit() > self.judge.seconds_left:
-                self.report.left_out.append((f"folds {k + 1} to {FOLDS} of the finalists", "no time was left for them"))
+                self.report.left_out.append(
+                    (f"folds {k + 1} to {len(self.folds)} of the finalists", "no time was left for them")
+                )
                 break
             self.running = [choice for choice in self.running if self._goes_on(choice, k)]
         winner = self._winner() if self.running else None
+        if winner is not None:
+            self._complete(winner)
         for choice, parts in self.errors.items():
             whole = np.concatenate(parts)
             told = Finalist(choice.name, float(whole.mean()), int(whole.size), self.seconds[choice])
             self.report.finalists.append(told)
             if choice == winner:
                 self.report.choice, self.report.error, self.report.by_fold = choice, told.error, parts
+                self.report.held = self.judge.fit_report(choice, self.folds[: len(parts)])
         return winner
 
     def best(self, among: Iterable[Choice]) -> Choice:
@@ -96,6 +101,15 @@ class Race:
             if self._lead(other, best)[0] > 0.0:
                 best = other
         return best
+
+    def _complete(self, winner: Choice) -> None:
+        """Judge the winner on further folds where it was judged on few samples, so that its error is known."""
+        while (k := len(self.errors[winner])) < len(self.folds):
+            if sum(part.size for part in self.errors[winner]) >= _FEWEST:
+                return
+            seconds = self.judge.foreseen(winner, *(len(part) for part in self.folds[k]))
+            if seconds + self.judge.last_fit(winner) > self.judge.seconds_left or not self._goes_on(winner, k):
+                return
 
     def _goes_on(self, choice: Choice, k: int) -> bool:
         """Whether a finalist could be fitted on a further fold."""

@@ -18,12 +18,16 @@ import numpy as np
 
 from pcarann.backend.arrays import Array, place_of, taken, to_host
 from pcarann.backend.random import permutation
+from pcarann.latent.repeats import groups_of
 from pcarann.recipe.choice import Choice, chosen_parameters
 from pcarann.recipe.costs import Size, Timing
 from pcarann.symmetry.generators import Symmetry
+from pcarann.uncertainty.fit_report import FitReport
 
 __all__ = ["FOLDS", "Judge", "Split", "split_into_folds"]
 
+Squares = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]
+"""Squared norms of errors, of true fields, and of their distances from the mean field, for every sample"""
 Split = tuple[list[int], list[int]]
 """Samples fitted, and samples held out"""
 FOLDS = 5
@@ -36,11 +40,26 @@ _MEMBERS = (10, 5, 2, 1)  # where the estimator's own number takes too long
 _FEWEST_COPIES = 4
 
 
-def split_into_folds(samples: int, seed: int, most: int | None = None) -> list[Split]:
-    """Five folds of so many samples, or of `most` of them, in a random order."""
-    order = permutation(samples, seed=seed, stream=_STREAM)[:most]
-    parts = [order[k::FOLDS][:_MOST_HELD] for k in range(FOLDS)]
-    return [([i for i in order if i not in out], held) for held in parts for out in [set(held)]]
+def split_into_folds(groups: Sequence[int], seed: int, most: int | None = None) -> list[Split]:
+    """Five folds of the samples, or of about `most` of them, in a random order.
+
+    `groups` has a label per sample (`pcarann.latent.repeats`): those of one group are in one fold.
+    """
+    rows: dict[int, list[int]] = {}
+    for row, group in enumerate(groups):
+        rows.setdefault(group, []).append(row)
+    each = list(rows.values())
+    order = permutation(len(each), seed=seed, stream=_STREAM)
+    if most is not None and len(groups) > most:
+        order = order[: max(FOLDS, round(most * len(each) / len(groups)))]
+    folds = min(FOLDS, len(order))
+    drawn = [row for group in order for row in each[group]]
+    parts: list[list[int]] = [[] for _ in range(folds)]
+    for k, held in enumerate(parts):
+        for group in order[k::folds]:
+            if len(held) < _MOST_HELD:
+                held += each[group]
+    return [([row for row in drawn if row not in out], held) for held in parts for out in [set(held)]]
 
 
 class Judge:
@@ -63,7 +82,9 @@ class Judge:
         self.members, self.samples = int(estimator().n_members), int(pair[0].shape[0])
         self.budget, self.begun = budget, time.perf_counter()
         self.timings: dict[Choice, Timing] = {}
-        self._known: dict[tuple[Choice, int, int], tuple[np.ndarray[Any, Any], float]] = {}
+        self.groups = groups_of(*pair)
+        """A label per sample; repeats and near-repeats share it"""
+        self._known: dict[tuple[Choice, int, int], tuple[Squares, float]] = {}
 
     @property
     def seconds_left(self) -> float:
@@ -75,9 +96,16 @@ class Judge:
         key = (choice, len(rows[0]), rows[1][0])
         if key not in self._known:
             begun = time.perf_counter()
-            errors = self._fit(choice, *rows)
-            self._known[key] = errors, time.perf_counter() - begun
-        return self._known[key]
+            squares = self._fit(choice, *rows)
+            self._known[key] = squares, time.perf_counter() - begun
+        (missed, sizes, _), seconds = self._known[key]
+        return np.sqrt(missed / np.where(sizes > 0, sizes, 1.0)), seconds
+
+    def fit_report(self, choice: Choice, folds: Sequence[Split]) -> FitReport:
+        """The error of a choice on the samples held out of these folds, on which it was judged before."""
+        parts = [self._known[choice, len(rows[0]), rows[1][0]][0] for rows in folds]
+        groups = [self.groups[row] for rows in folds for row in sorted(rows[1])]
+        return FitReport.of_errors(*(np.concatenate(part) for part in zip(*parts, strict=True)), groups=groups)
 
     def foreseen(self, choice: Choice, rows: int, held: int = 0) -> float:
         """Seconds of a fit to so many rows and the prediction of those held out."""
@@ -119,7 +147,7 @@ class Judge:
 
     def _probe(self, choice: Choice, rows: int) -> None:
         """Time fits with two members to more and more rows, then copies, until the estimate is good enough."""
-        inner, held = split_into_folds(self.samples, 0)[0]
+        inner, held = split_into_folds(self.groups, 0)[0]
         wanted = self._size(choice, rows, len(held))
         for count, copies in _probe_sizes(min(rows, len(inner)), wanted.copies):
             few = replace(choice, members=min(2, self.members), copies=copies if choice.symmetry else None)
@@ -130,7 +158,7 @@ class Judge:
             if self.timings[_same_cost(choice)].at(wanted) < _CLEARLY * self.seconds_left:
                 return
 
-    def _fit(self, choice: Choice, inner: Sequence[int], held: Sequence[int]) -> np.ndarray[Any, Any]:
+    def _fit(self, choice: Choice, inner: Sequence[int], held: Sequence[int]) -> Squares:
         laps = [time.perf_counter()]
         model = self.estimator(**self.parameters(choice, inner))
         laps.append(time.perf_counter())
@@ -143,9 +171,9 @@ class Judge:
             found = xp.reshape(model.predict(xp.reshape(a_held, (-1, *grid))), u_held.shape)
         laps.append(time.perf_counter())
         self._keep_timing(choice, self._size(choice, len(inner), len(held)), laps, model.fit_seconds_)
-        sizes = xp.linalg.vector_norm(u_held, axis=1)
-        missed = xp.linalg.vector_norm(found - u_held, axis=1)
-        return np.asarray(to_host(missed / xp.where(sizes > 0, sizes, xp.ones_like(sizes))))
+        parts = (found - u_held, u_held, u_held - xp.mean(u, axis=0))
+        missed, sizes, centred = (np.asarray(to_host(xp.linalg.vector_norm(part, axis=1))) ** 2 for part in parts)
+        return missed, sizes, centred
 
     def _keep_timing(self, choice: Choice, size: Size, laps: list[float], stages: dict[str, float]) -> None:
         pca = stages["inputs_pca"] + stages["outputs_pca"]

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pcarann.recipe.choice import DEFAULT, Choice
+from pcarann.uncertainty.fit_report import FitReport
 
 __all__ = ["AutoReport", "Finalist", "Trial", "failures_in"]
 
@@ -52,6 +53,8 @@ class AutoReport:
     """Error of the choice on samples held out; infinite where there was no time to judge it"""
     by_fold: list[np.ndarray[Any, Any]] = field(default_factory=list)
     """Errors of the choice on the samples held out, fold by fold, as far as it was judged"""
+    held: FitReport | None = None
+    """Error of the choice on all samples held out of the folds; None where it was not judged"""
     seconds: float = 0.0
     """In all, with the last fit"""
 
@@ -63,11 +66,17 @@ class AutoReport:
     def fall_back(self) -> None:
         """Choose the estimator as it comes, after what was chosen has failed."""
         known = [finalist.error for finalist in self.finalists if finalist.name == DEFAULT.name]
-        self.choice, self.error, self.by_fold = DEFAULT, min(known, default=math.inf), []
+        self.choice, self.error, self.by_fold, self.held = DEFAULT, min(known, default=math.inf), [], None
+
+    @property
+    def _uncertainty(self) -> str:
+        deviation = None if self.held is None else self.held.standard_error
+        return "" if deviation is None or not math.isfinite(deviation) else f" ± {deviation:.2g}"
 
     def __str__(self) -> str:
         lines = [
-            f"{len(self.trials)} settings tried in {self.seconds:.1f} s; validation error {self.error:.3g} with",
+            f"{len(self.trials)} settings tried in {self.seconds:.1f} s; validation error {self.error:.3g}"
+            f"{self._uncertainty} with",
             *_described(self.choice),
         ]
         if any("symmetry" in finalist.name for finalist in self.finalists):

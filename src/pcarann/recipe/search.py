@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -24,6 +24,7 @@ from pcarann.backend.arrays import Array, place_of, taken
 from pcarann.backend.concurrency import single_threaded
 from pcarann.backend.random import uniform
 from pcarann.fitting import checked_pairs
+from pcarann.latent.repeats import groups_of
 from pcarann.latent.smoothing import Smoothing
 from pcarann.recipe.choice import DEFAULT, ENERGY, Choice
 from pcarann.recipe.finals import Race
@@ -31,7 +32,8 @@ from pcarann.recipe.judge import Judge, Split, split_into_folds
 from pcarann.recipe.report import AutoReport, Trial, failures_in
 from pcarann.recipe.trials import SEARCHED_LENGTHS, Fold, KernelTrial, random_trial
 from pcarann.symmetry.generators import Symmetry
-from pcarann.validation import check_number
+from pcarann.uncertainty.fit_report import FitReport
+from pcarann.validation import check_number, warn_user
 
 __all__ = ["FEWEST_TO_CHOOSE", "AutoReport", "Search", "choose", "fitted_or_plain", "searched"]
 
@@ -104,14 +106,14 @@ def choose(
     """
     judge = Judge(estimator, pair, grids, symmetry=symmetry, fixed=fixed, budget=budget)
     report, seed = AutoReport(), fixed["random_state"]
-    race = Race(judge, split_into_folds(judge.samples, seed), report, tick)
+    race = Race(judge, split_into_folds(judge.groups, seed), report, tick)
     for plain in (ENERGY, DEFAULT):
         race.enter(plain, share=0.6)
     if not race.running and not report.failed:
         report.choice = judge.in_time(ENERGY)
         report.left_out.append(("the search", f"a fit of {report.choice.name} is all that the budget allows"))
     else:
-        searched = _search_folds(judge.samples, seed)
+        searched = _search_folds(judge.groups, seed)
         _try_defaults(judge, race, searched)
         spare = judge.seconds_left - race.last_fit()
         seconds = max(_SEARCH_SHARE * spare, min(_LEAST_SEARCH_SHARE * budget, spare))
@@ -143,11 +145,31 @@ def choose(
 
 def fitted_or_plain(model: Any, plain: Any, X: Any, y: Any, report: AutoReport) -> Any:
     """Fit the model that was chosen; where that fails the plain one, whose error is raised."""
-    with failures_in(report.failed, report.choice.name), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="n_components=.* is more than there are")
-        return model.fit(X, y)
+    with failures_in(report.failed, report.choice.name):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="n_components=.* is more than there are")
+            if report.held is not None:
+                warnings.filterwarnings("ignore", message="relative error .* better than the mean field")
+            model.fit(X, y)
+        return _reported(model, report.held)
     report.fall_back()
     return plain.fit(X, y)
+
+
+def _reported(model: Any, held: FitReport | None) -> Any:
+    """The model with the error of the folds as its fit report: its options were chosen, and its metric learned, on all.
+
+    In a fold the metric was learned without the samples held out.
+    """
+    own = model.fitted_.report
+    if held is None:
+        return model
+    if own is not None:
+        held = replace(held, solver=own.solver, rank=own.rank, ridge=own.ridge, parts=own.parts)
+    model.fitted_ = replace(model.fitted_, report=held)
+    if warning := held.warning:
+        warn_user(warning)
+    return model
 
 
 def _take_unjudged(judge: Judge, race: Race, found: list[Choice]) -> None:
@@ -162,16 +184,16 @@ def _take_unjudged(judge: Judge, race: Race, found: list[Choice]) -> None:
             with failures_in(report.failed, choice.name):
                 fits = judge.in_time(choice)
                 if judge.last_fit(fits) <= judge.seconds_left:
-                    report.choice, report.error, report.by_fold = fits, tried[choice.name], []
+                    report.choice, report.error, report.by_fold, report.held = fits, tried[choice.name], [], None
                     late = "no time was left; the trials decided"
                     report.left_out.append((f"a second judgement of {choice.name}", late))
                     return
 
 
-def _search_folds(samples: int, seed: int) -> list[Split]:
+def _search_folds(groups: Sequence[int], seed: int) -> list[Split]:
     """The folds of the search: fewer of them where there are more samples, and no more than some samples."""
-    few = min(samples, _MOST_SAMPLES)
-    return split_into_folds(samples, seed, _MOST_SAMPLES)[: 1 if few > 450 else 2 if few > 200 else 4]
+    few = min(len(groups), _MOST_SAMPLES)
+    return split_into_folds(groups, seed, _MOST_SAMPLES)[: 1 if few > 450 else 2 if few > 200 else 4]
 
 
 def _try_defaults(judge: Judge, race: Race, searched: list[Split]) -> None:
@@ -221,7 +243,7 @@ class Search:
     ):
         self.begun, self.budget = time.perf_counter(), budget
         self.seed, self.tick, self.report, self.grid = seed, tick, report, grid
-        rows = _search_folds(int(inputs.shape[0]), seed)
+        rows = _search_folds(groups_of(inputs, outputs), seed)
         searched = [*rows[0][0], *rows[0][1]]
         at = {row: i for i, row in enumerate(searched)}
         self.rows = [([at[i] for i in inner], [at[i] for i in held]) for inner, held in rows]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from pcarann.recipe.report import AutoReport, Trial
+from pcarann.uncertainty.fit_report import FitReport
 
 __all__ = ["AutoVerdict"]
 
@@ -28,6 +29,8 @@ class AutoVerdict:
     """The stages that were fitted, where they won"""
     error: float = math.inf
     """Of the winner on samples held out; infinite where there was no time to judge it"""
+    report: FitReport | None = None
+    """Error of the model that was fitted, on samples left out, with its uncertainty"""
     seconds: float = 0.0
     """In all, with the last fit"""
     budget: float = math.inf
@@ -40,6 +43,8 @@ class AutoVerdict:
     def __str__(self) -> str:
         name = {"latent": "A latent model", "stages": "Stages"}[self.winner]
         lines = [f"{name}: {self.reason}; {self.seconds:.1f} s of {self.budget:g} s."]
+        if self.report is not None:
+            lines.append(f"  {self.report}")
         if self.chosen:
             lines += [f"  {line}" for line in self.chosen.splitlines()]
         if self.stages:

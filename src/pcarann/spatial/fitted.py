@@ -12,6 +12,7 @@ import numpy as np
 from pcarann.backend.arrays import Array, Place, cuts, place_of, to_host
 from pcarann.backend.linearized import Linearized, in_blocks
 from pcarann.containers.packing import Packing
+from pcarann.ensemble.residual_spread import FEW_MEMBERS, ResidualSpread
 from pcarann.latent.units import Units
 from pcarann.spatial.bands import Sums
 from pcarann.spatial.chain import Chain
@@ -69,6 +70,8 @@ class FittedStages:
     """Of the samples that stages were fitted to; None in older files"""
     fit_report: FitReport | None = None
     """Error on samples left out; None where roll-outs were judged, and in older files"""
+    residual_spread: ResidualSpread | None = None
+    """What samples held out show of the error; None for three members or more"""
     held: tuple[Array, ...] | None = None
     """Inputs and outputs of suspicious samples that `partial_fit` holds back; files do not keep them"""
 
@@ -80,7 +83,12 @@ class FittedStages:
         xp = place_of(samples.outputs).xp
         size = float(xp.sqrt(xp.mean(sample_sizes(samples.outputs) ** 2)))
         report = grown.report(start.name, *judged)
-        return cls(start, grown.chains, units, size, known, int(samples.inputs.shape[0]), report, {}, grown.sums)
+        count, scene, missed = int(samples.inputs.shape[0]), grown.chains[0].scene, None
+        if len(grown.chains) <= FEW_MEMBERS:
+            some = grown.residuals[: max(8, int(grown.residuals.shape[0]) // len(scene.averaged)), :]
+            missed = ResidualSpread.of(some, None, scene.group, scene.averaged)
+        found = cls(start, grown.chains, units, size, known, count, report, {}, grown.sums)
+        return replace(found, residual_spread=missed)
 
     @property
     def layout(self) -> Layout:
@@ -191,32 +199,40 @@ class FittedStages:
             mean = xp.mean(fields, axis=0)
             yield rows, mean, self._spread(fields), None
 
-    def member_blocks(self, X: Array, members: bool) -> Iterator[tuple[slice, list[Array]]]:
-        """Mean fields by blocks of samples, then those of each member if asked, in units inside; X as handed over."""
+    def member_blocks(self, X: Array, members: bool, directions: bool = False) -> Iterator[tuple[slice, list[Array]]]:
+        """Mean fields by blocks of samples, then those of each member if asked, in units inside; X as handed over.
+
+        Then, if asked, the mean moved by each direction of the residuals of samples held out, where they are kept.
+        """
         inputs = check_fields(X, "X", self.place, grid=self.layout.input_grid, owner="Staged")[0]
         if said := self.warning(inputs):
             warn_user(said)
-        return self._member_blocks(inputs, members)
+        return self._member_blocks(inputs, members, directions)
 
-    def _member_blocks(self, inputs: Array, members: bool) -> Iterator[tuple[slice, list[Array]]]:
-        values = math.prod(self.output_grid) * self.members
+    def _member_blocks(self, inputs: Array, members: bool, directions: bool) -> Iterator[tuple[slice, list[Array]]]:
+        known = self.residual_spread if directions else None
+        steps = [] if known is None else known.steps()
+        values = math.prod(self.output_grid) * (self.members + len(steps))
         for rows in cuts(int(inputs.shape[0]), max(1, _AT_A_TIME // values)):
             begun, given = self._started(inputs[rows, :]), inputs[rows, :] / self.units.inputs
             fields = [chain(given, begun) for chain in self.chains]
-            yield rows, [sum(fields) / self.members, *(fields if members else ())]
+            mean = sum(fields) / self.members
+            yield rows, [mean, *(fields if members else ()), *(mean + step for step in steps)]
 
     def _spread(self, fields: Array) -> Array:
         """Deviation of (members, samples, values) fields, drawn to the mean of a field where members are few.
 
-        Two members agree by chance at some points, where a spread of nothing would promise too much.
+        Two members agree by chance at some points, where a spread of nothing would promise too much. The second moment
+        of the residuals of samples held out is added to the variance of one or two members.
         """
-        xp = self.place.xp
+        xp, missed = self.place.xp, self.residual_spread
+        floor = xp.zeros_like(fields[0, ...]) if missed is None else missed.variance + xp.zeros_like(fields[0, ...])
         if self.members < 2:
-            return xp.zeros_like(fields[0, ...])
+            return xp.sqrt(floor)
         variance = xp.var(fields, axis=0, correction=1)
         mean = xp.mean(variance, axis=1, keepdims=True)
         known = self.members - 1
-        return xp.sqrt((known * variance + DRAWN * mean) / (known + DRAWN))
+        return xp.sqrt((known * variance + DRAWN * mean) / (known + DRAWN) + floor)
 
     def warning(self, inputs: Array) -> str | None:
         """What to say of inputs, in the user's units, that leave the range of the training data."""

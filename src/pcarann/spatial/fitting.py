@@ -38,6 +38,7 @@ _LEAST_GAIN = 0.01
 _TRIED = (320, 96, 48, 2)  # samples, samples held out, features and stages of a trial
 _TRIED_VALUES = 1 << 17, 1 << 21  # of all fields of a trial: half the samples are enough beyond, fewer still here
 _AVERAGED = 4  # copies while ridges are chosen, which more would hardly change
+_MISSED = 100  # samples whose residual fields are kept, until their second moment is known
 _STREAM = (-26,)
 
 
@@ -70,6 +71,8 @@ class Grown:
     steps: tuple[Step, ...]
     sums: tuple[Sums, ...]
     """Of the last stage of every member, where they were to be kept"""
+    residuals: Array
+    """u − û of samples held out, (samples, values); with a judge, of samples that were fitted"""
     held: Array | None = None
     """û of the samples held out, by the chain that chose its ridges on them; None where a judge chose"""
 
@@ -137,16 +140,20 @@ def fit_stages(
     if judge is not None:
         ends = [fitted(i, Judged(judge, _JUDGED_RIDGES, _LEAST_GAIN), most) for i in members]
         steps = ends[0][1]
+        some = Triple(*(taken(part, spread(int(part.shape[0]), _MISSED)) for part in samples))
+        residuals = some.outputs - ends[0][0](some.inputs, some.fields)
     else:
         wanted.tick("ridges", 0, None)
         fewer = replace(here, averaged=here.averaged[:_AVERAGED])
         chooser = HeldOut(parts[1], _RIDGES, _LEAST_GAIN)
         steps = grown(fewer, see, plan, parts[0], chooser, most=most)[1]
         found = chooser.samples.fields
+        some = Triple(*(taken(part, spread(held, _MISSED)) for part in chooser.samples))
+        residuals = some.outputs - some.fields
         ridges = [step.ridge for step in steps]
         ends = [fitted(i, Known(iter(ridges)), len(ridges)) for i in (members if ridges else members[:1])]
     sums = tuple(last for _, _, last in ends if last is not None)
-    return Grown(tuple(chain for chain, _, _ in ends), settled, tuple(steps), sums, found)
+    return Grown(tuple(chain for chain, _, _ in ends), settled, tuple(steps), sums, residuals, found)
 
 
 def held_fields(

@@ -50,8 +50,10 @@ def stages_on(fitted: FittedStages, target: Any, symmetry: Symmetry | None) -> F
     chains = tuple(
         Chain(scene, tuple(_stage(stage, fitted.layout, layout) for stage in chain.stages)) for chain in fitted.chains
     )
-    start = _start(fitted.start, fitted.layout, layout)
-    return replace(fitted, start=start, chains=chains, report=report, sums=())
+    start, missed = _start(fitted.start, fitted.layout, layout), fitted.residual_spread
+    if missed is not None:
+        missed = missed.moved(lambda fields: _fields_on(fields, fitted.layout, layout))
+    return replace(fitted, start=start, chains=chains, report=report, sums=(), residual_spread=missed)
 
 
 def bands_on(layout: Layout, singles: int) -> tuple[Bands, Index]:
@@ -118,8 +120,12 @@ def _start(start: Start, old: Layout, new: Layout) -> Start:
         return Start(model=model, input_grid=new.input_grid)
     if start.mean is None:
         return replace(start, values=_values(new))
-    mean = _interpolated(old.outputs(start.mean[None, :]), old.domain, new.domain)
-    return Start(mean=new.flat(mean)[0, :])
+    return Start(mean=_fields_on(start.mean[None, :], old, new)[0, :])
+
+
+def _fields_on(fields: Array, old: Layout, new: Layout) -> Array:
+    """(samples, values) outputs on another grid."""
+    return new.flat(_interpolated(old.outputs(fields), old.domain, new.domain))
 
 
 def _values(layout: Layout) -> int:

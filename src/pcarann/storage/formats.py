@@ -5,7 +5,6 @@
     3   channels, marched models
     4   coefficients of the readouts, what tells inputs outside the data, scores of a calibration by rank
     5   options of the estimator in objects
-    6   what left-out samples show of the error of kernels and of few members
 
 A document of an older format goes up step by step, as far as it can: what an old file did not keep stays unknown.
 """
@@ -114,15 +113,11 @@ def _to_5(document: Document, _: Tensors) -> Document:
     return document | {"parameters": kept | {"adapt": {"options": "Adapt"} | _renamed(old, adapt)}}
 
 
-def _to_6(document: Document, _: Tensors) -> Document:
-    return document | {"residual_spread": None}  # what left-out samples showed was not kept
-
-
 def _renamed(old: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
     """What was known by other names, as far as it was known."""
     return {new: old[name] for new, name in names.items() if name in old}
 
 
-_STEPS = (_to_2, _to_3, _to_4, _to_5, _to_6)
+_STEPS = (_to_2, _to_3, _to_4, _to_5)
 FORMAT_VERSION = 1 + len(_STEPS)
 """Of files that are written now"""

@@ -38,6 +38,7 @@ from pcarann.storage.groups import rebuilt_group
 from pcarann.storage.layouts import described_layout, rebuilt_layout, seen_channels
 from pcarann.storage.packing import described_packing, rebuilt_packing
 from pcarann.storage.rebuild import rebuilt_calibration, with_options
+from pcarann.storage.spreads import described_spread, rebuilt_spread
 from pcarann.storage.streams import described_history, described_known, rebuilt_history, rebuilt_known
 from pcarann.storage.typed import checked, record, seconds_of
 from pcarann.symmetry.generators import Symmetry
@@ -102,6 +103,7 @@ def described_stages(fitted: FittedStages, parameters: Mapping[str, Any]) -> tup
         "fit_report": None if fitted.fit_report is None else asdict(fitted.fit_report),
         "seconds": dict(fitted.seconds),
         "sums": len(fitted.sums),
+        "residual_spread": described_spread(fitted.residual_spread, tensors),
         "calibration": described_calibration(fitted.calibration, "calibration", tensors),
         "history": described_history(fitted.history, "history", tensors),
         **{name: getattr(fitted, name) for name in facts},
@@ -153,6 +155,7 @@ def rebuilt_stages(document: Document, arrays: Arrays, model: Any = None, terms:
         rebuilt_history(document.get("history"), "history", tensors),
         rebuilt_known(tensors),
         None if (told := document.get("fit_report")) is None else record(FitReport, told, "its fit report"),
+        rebuilt_spread(document.get("residual_spread"), math.prod(layout.output_grid), arrays),
     )
 
 

@@ -31,18 +31,21 @@ class Band:
 
     mean: Array
     std: Array
+    """Standard deviation as `predict(return_std=True)` gives it, uncalibrated: that of the members; for one or two of
+    them, and for kernels, scaled by left-out residuals"""
     lower: Array
     upper: Array
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A prediction and what it may be wrong by, (samples, values) each."""
+    """A prediction and the estimate of its error, (samples, values) each."""
 
     mean: Array
     """μ"""
     members: Array
-    """σ, the deviation of the members"""
+    """σ: the deviation of three members or more; of one or two with left-out residuals, of a kernel its posterior
+    (`pcarann.ensemble.residual_spread`)"""
     beyond: Array | None
     """δ, where inputs lie outside the training data"""
 
