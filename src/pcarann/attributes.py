@@ -24,6 +24,7 @@ from pcarann.latent.sensitivity import Sensitivity
 from pcarann.options import resolved
 from pcarann.uncertainty.fit_report import FitReport
 from pcarann.uncertainty.monitor import History, Values, unheld
+from pcarann.uncertainty.outliers import above_mean
 
 __all__ = ["FittedAttributes"]
 
@@ -183,7 +184,7 @@ class FittedAttributes:
         # Modes that are nearly as many as the samples hold these, and not others: the report says too little then.
         known = _SAMPLES_A_MODE * fitted.ensemble.output_pca.n_components <= fitted.samples
         if fitted.report is None or fitted.report.samples < _FEWEST_LEFT_OUT or not known:
-            return History()
+            return History(high=None if fitted.report is None else above_mean(fitted.report.relative_error))
         return History(fitted.report.relative_error)
 
     def _memory(self, fitted: Fitted) -> tuple[tuple[float, float], float, str]:

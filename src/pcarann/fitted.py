@@ -93,6 +93,8 @@ class Fitted:
     calibrated: int = 0
     """The state that the calibration belongs to"""
     history: History | None = None
+    held: tuple[Array, ...] | None = None
+    """Inputs and outputs of suspicious samples that `partial_fit` holds back; files do not keep them"""
 
     @property
     def place(self) -> Place:

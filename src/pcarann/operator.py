@@ -19,7 +19,7 @@ from pcarann.backend.linearized import Linearized
 from pcarann.backend.locking import writing
 from pcarann.backend.progress import progress
 from pcarann.containers.elsewhere import AtPoints, OfParts
-from pcarann.containers.exchange import checked_outputs, refuse_unaligned
+from pcarann.containers.exchange import checked_outputs, marks_of, refuse_unaligned
 from pcarann.containers.packing import packed
 from pcarann.containers.scaling import OutputCode
 from pcarann.derivatives.latent_model import linearized_at
@@ -40,7 +40,8 @@ from pcarann.uncertainty.bands import Block
 from pcarann.uncertainty.conformal import PartsCalibration
 from pcarann.uncertainty.look import Look
 from pcarann.uncertainty.novelty import LEVEL, Novelty
-from pcarann.uncertainty.watching import Looked
+from pcarann.uncertainty.outliers import Outliers, check_outliers
+from pcarann.uncertainty.watching import Come, Looked
 from pcarann.validation import check_count, check_number, check_pair_lengths, check_seed, warn_user
 
 if TYPE_CHECKING:
@@ -213,25 +214,32 @@ class PCARaNN(FittedAttributes, Surrogate):
         model.auto_report_ = report
         return model
 
-    def partial_fit(self, X: Array, y: Array) -> PCARaNN:
+    def partial_fit(self, X: Array, y: Array, *, outliers: Outliers | None = None) -> PCARaNN:
         """Adapt the readout to new samples by recursive least squares, as `adapt` says; PCAs and random layers stay.
 
         A calibrated model is judged by these samples before it learns them: its intervals follow them, and `monitor`
-        tells how it fares. On a model that is not fitted yet, this is `fit`.
+        tells how it fares. Samples with outputs far outside of all that was seen are not learned, with a warning, unless
+        several in a row agree (`pcarann.uncertainty.outliers`); `outliers` is that of `adapt` if None. On a model that
+        is not fitted yet, this is `fit`.
         """
         with writing(self):
             if not hasattr(self, "_fitted"):
                 return self.fit(X, y)
             if is_lazy(X, y):
-                self._fitted = streamed(self, self._fitted, "partial_fit", X, y).fitted_
+                self._fitted = streamed(self, self._fitted, "partial_fit", X, y, outliers=outliers).fitted_
                 return self
             fitted = self._fitted
-            settings = Settings.of(self, seed=fitted.feature_map.random_seed)
+            adapt = Settings.of(self, seed=fitted.feature_map.random_seed).adapt
+            skipping = adapt.outliers if outliers is None else check_outliers(outliers, "outliers")
             look, outputs = self._new_pairs(X, y, fitted)
-            parts, said = self._met(fitted, self._seen(look, fitted), outputs, learned=True)
-            found = fitted.adapted(look.inputs, outputs, settings.adapt)
-            self._fitted = replace(found, **parts, calibrated=fitted.calibrated if fitted.stale else found.state)
-        warn_user(*said)
+            plain = self._opened(X, fitted)[0]
+            come = Come(self._seen(look, fitted), outputs, lambda: marks_of(plain, outputs, fitted))
+            met = self._met(fitted, come, learned=True, outliers=skipping)
+            pairs, held = met.sifted.learned(fitted.held, look.inputs, outputs)
+            found = fitted.adapted(pairs[0], pairs[1], adapt) if int(pairs[0].shape[0]) else fitted
+            calibrated = fitted.calibrated if fitted.stale else found.state
+            self._fitted = replace(found, **met.parts, calibrated=calibrated, held=held)
+        warn_user(*met.said)
         return self
 
     def refit_readout(self, X: Array, y: Array, ridge: float | None = None) -> PCARaNN:

@@ -60,11 +60,15 @@ class Adapt(Options):
     forgetting : float or "auto"
         Factor in (0, 1] by which all earlier samples are discounted for each new one; 1 forgets nothing. "auto" chooses
         it from the stream (`pcarann.ensemble.forgetting`), for all samples taken in so far.
+    outliers : "skip" or "learn"
+        Whether samples with outputs and errors far outside of all that was seen are left out, with a warning, unless
+        several in a row agree (`pcarann.uncertainty.outliers`), or learned as any other.
     """
 
     ridge: float = 1e-2
     start: Start = "least-squares"
     forgetting: float | Literal["auto"] = 1.0
+    outliers: Literal["skip", "learn"] = "skip"
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +135,7 @@ def with_option(name: str, value: Any, option: str, wanted: Any) -> Any:
     """Return a parameter's object with one option replaced, or refuse.
 
     >>> with_option("adapt", None, "ridge", 0.5)
-    Adapt(ridge=0.5, start='least-squares', forgetting=1.0)
+    Adapt(ridge=0.5, start='least-squares', forgetting=1.0, outliers='skip')
     """
     known = resolved(name, value)
     if not is_dataclass(known) or isinstance(known, type):
@@ -148,7 +152,7 @@ def whole_options(before: Mapping[str, Any], params: Mapping[str, Any]) -> dict[
     """Parameters to be set, options of an object by two underscores as that object with them in it, or a refusal.
 
     >>> whole_options({"adapt": None}, {"adapt__ridge": 0.5})
-    {'adapt': Adapt(ridge=0.5, start='least-squares', forgetting=1.0)}
+    {'adapt': Adapt(ridge=0.5, start='least-squares', forgetting=1.0, outliers='skip')}
     """
     whole = {name: value for name, value in params.items() if "__" not in name}
     for name, value in params.items():

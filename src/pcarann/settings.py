@@ -184,6 +184,7 @@ def _check_adapt(value: Any) -> Adapt:
         check_number(value.ridge, "adapt.ridge", above=0.0),
         check_choice(value.start, "adapt.start", ("least-squares", "ridge")),
         _check_forgetting(value.forgetting),
+        check_choice(value.outliers, "adapt.outliers", ("skip", "learn")),
     )
 
 

@@ -49,6 +49,9 @@ from pcarann.surrogate import Surrogate
 from pcarann.symmetry.generators import Symmetry
 from pcarann.uncertainty.bands import Block
 from pcarann.uncertainty.fit_report import FitReport
+from pcarann.uncertainty.monitor import History
+from pcarann.uncertainty.outliers import Outliers, check_outliers
+from pcarann.uncertainty.watching import Come
 from pcarann.validation import (
     check_count,
     check_fields,
@@ -204,21 +207,24 @@ class Staged(Surrogate):
             warn_user(warning)
         return self
 
-    def partial_fit(self, X: Array, y: Array, *, forgetting: float = 1.0) -> Staged:
+    def partial_fit(self, X: Array, y: Array, *, forgetting: float = 1.0, outliers: Outliers = "skip") -> Staged:
         """Add new samples to the sums of the last stage and solve for its readouts again; earlier stages stay.
 
         That equals a fit of the last stage to all samples together, in any order and any blocks, with the ridge that
         was chosen; where samples are so many that large bands see a share of their rows, or of the copies of a
         symmetry, that share depends on the blocks. `forgetting` in (0, 1] discounts earlier samples by this factor for
         each new one, those of a block alike. A calibrated model is judged by them before it learns them, and its
-        intervals follow (`monitor`). On a model that is not fitted yet, this is `fit`.
+        intervals follow (`monitor`). Samples with outputs far outside of all that was seen are not learned, with a
+        warning, unless several in a row agree (`pcarann.uncertainty.outliers`) or `outliers` is "learn". On a model
+        that is not fitted yet, this is `fit`.
         """
         with writing(self):
             if not hasattr(self, "_fitted"):
                 return self.fit(X, y)
             check_number(forgetting, "forgetting", above=0.0, most=1.0)
             if is_lazy(X, y):
-                self._fitted = streamed(self, self._fitted, "partial_fit", X, y, forgetting=forgetting).fitted_
+                how = {"forgetting": forgetting, "outliers": outliers}
+                self._fitted = streamed(self, self._fitted, "partial_fit", X, y, **how).fitted_
                 return self
             fitted = self._fitted
             if fitted.layout.trained:
@@ -229,10 +235,13 @@ class Staged(Surrogate):
             truth, inputs = checked_outputs(y, fitted), self._checked(self._opened(X, fitted)[0], fitted)
             check_pair_lengths(inputs.shape[0], truth.shape[0])
             looked = (int(inputs.shape[0]), fitted.blocks(inputs), None)
-            parts, said = self._met(fitted, looked, truth, learned=True)
-            found = fitted.adapted(inputs, fitted.handed(truth), forgetting)
-            self._fitted = replace(found, **parts, calibrated=fitted.calibrated if fitted.stale else found.state)
-        warn_user(*said)
+            come = Come(looked, truth, lambda: fitted.marks(inputs, fitted.handed(truth)))
+            met = self._met(fitted, come, learned=True, outliers=check_outliers(outliers, "outliers"))
+            pairs, held = met.sifted.learned(fitted.held, inputs, fitted.handed(truth))
+            found = fitted.adapted(pairs[0], pairs[1], forgetting) if int(pairs[0].shape[0]) else fitted
+            calibrated = fitted.calibrated if fitted.stale else found.state
+            self._fitted = replace(found, **met.parts, calibrated=calibrated, held=held)
+        warn_user(*met.said)
         return self
 
     def on(self, target: Any, inputs: Any = None) -> Staged:
@@ -314,6 +323,9 @@ class Staged(Surrogate):
 
     def _linearized(self, X: Array, fitted: FittedStages) -> Linearized:
         return fitted.linearized(self._checked(X, fitted))
+
+    def _unwatched(self, fitted: FittedStages) -> History:
+        return History(None if fitted.fit_report is None else fitted.fit_report.relative_error)
 
     def _publish(self, **parts: Any) -> None:
         self._fitted = replace(self._fitted, **parts)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Self, cast
 
+import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 
@@ -42,9 +43,9 @@ from pcarann.scale.predictions import lazy_band, lazy_prediction, lazy_score
 from pcarann.storage.container import write
 from pcarann.uncertainty.bands import Band, Block, Scored, Spread, band, gathered, without_repeats
 from pcarann.uncertainty.conformal import ALPHA, Calibration, Method, PartsCalibration, check_level
-from pcarann.uncertainty.fingerprints import distinct_samples
+from pcarann.uncertainty.fingerprints import by_sample, distinct_samples
 from pcarann.uncertainty.monitor import History
-from pcarann.uncertainty.watching import Looked, Watched, judged
+from pcarann.uncertainty.watching import Come, Looked, Watched, judged
 from pcarann.validation import check_memory, check_pair_lengths, warn_user
 
 __all__ = ["Surrogate"]
@@ -149,7 +150,9 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
     def observe(self, X: Array, y: Array) -> Self:
         """Compare predictions with what came true, without learning from it: intervals and `monitor` follow.
 
-        Samples are taken in the order in which they came. A drift is said once, when it is found.
+        Samples are taken in the order in which they came. A drift is said once, when it is found. Samples with outputs
+        far outside of all that was seen (`pcarann.uncertainty.outliers`), those that the model was trained on and
+        repeats do not count; a warning names the first two.
         """
         return self._observe(X, y, self._require_fitted()) if is_lazy(X, y) else super().observe(X, y)
 
@@ -187,7 +190,8 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
         found, marks = lazily_judged(self, X, y, fitted) if is_lazy(X, y) else self.judged(X, y, fitted)
         labels = distinct_samples(marks, len(found.errors))
         found = without_repeats(found, labels)
-        history = History.calibrated(found.errors)
+        first = np.unique(labels, return_index=True)[1]
+        history = History.calibrated(found.errors, found.absolute, by_sample(marks, len(labels))[first])
         self._publish(calibration=self._kept(found, fitted), history=history, calibrated=fitted.state)
         return said_of_learned(fitted, marks) or said_of_repeats(fitted, labels)
 
@@ -348,10 +352,11 @@ class Surrogate(Differentiable, Watched, RegressorMixin, BaseEstimator):  # type
     def _looked(self, X: Array, fitted: Any) -> Looked:
         return (*self._blocks(X, fitted), None)
 
-    def _come_true(self, X: Any, y: Any) -> tuple[Any, Looked, Array]:
+    def _come_true(self, X: Any, y: Any) -> tuple[Any, Come]:
         fitted = self._require_fitted()
         refuse_unaligned(X, y, fitted)
-        return fitted, self._looked(self._opened(X, fitted)[0], fitted), checked_outputs(y, fitted)
+        plain, truth = self._opened(X, fitted)[0], checked_outputs(y, fitted)
+        return fitted, Come(self._looked(plain, fitted), truth, lambda: marks_of(plain, truth, fitted))
 
     def _require_calibrated(self, fitted: State) -> Calibration:
         if fitted.calibration is None:

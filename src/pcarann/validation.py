@@ -32,6 +32,7 @@ __all__ = [
     "check_pair_lengths",
     "check_seed",
     "column_names",
+    "first_sample",
     "in_block",
     "nonfinite",
     "refuse_cut_map",
@@ -61,6 +62,11 @@ def in_block(first: int, *, quiet: bool = True) -> Iterator[None]:
     finally:
         _first.reset(tokens[0])
         _quiet.reset(tokens[1])
+
+
+def first_sample() -> int:
+    """The number of the first sample of a block among all; 0 outside of blocks."""
+    return _first.get() or 0
 
 
 def check_fields(

@@ -26,7 +26,7 @@ from sklearn.base import clone
 from pcarann.backend.arrays import Array, place_of
 from pcarann.backend.linearized import Linearized
 from pcarann.backend.locking import writing
-from pcarann.containers.exchange import checked_outputs
+from pcarann.containers.exchange import checked_outputs, marks_of
 from pcarann.containers.packing import only_arrays
 from pcarann.derivatives.fields import FieldDerivative
 from pcarann.derivatives.jacobian import jacobian
@@ -48,6 +48,7 @@ from pcarann.marching.windows import judged_window, later_times, reaches, refuse
 from pcarann.mesh.mesh import Mesh
 from pcarann.metrics import variance_weighted_r2
 from pcarann.operator import PCARaNN
+from pcarann.options import resolved
 from pcarann.scale.calibration import LazyScores, streamed
 from pcarann.scale.kinds import is_lazy
 from pcarann.scale.predictions import lazy_novelty, lazy_score
@@ -58,6 +59,8 @@ from pcarann.uncertainty.bands import Band, Block, Scored, Spread
 from pcarann.uncertainty.conformal import ALPHA, Calibration, Method, check_level
 from pcarann.uncertainty.fit_report import FitReport
 from pcarann.uncertainty.monitor import History
+from pcarann.uncertainty.outliers import Outliers, check_outliers
+from pcarann.uncertainty.watching import Come, Outcome
 from pcarann.validation import check_count, warn_user
 
 __all__ = ["Marching"]
@@ -271,11 +274,15 @@ class Marching(Surrogate):
         found = novelty_along(flow, flow.departing(X))
         return replace(found, p_value=place_of(X).put(found.p_value))
 
-    def partial_fit(self, X: Array, y: Array, controls: Array | None = None) -> Marching:
+    def partial_fit(
+        self, X: Array, y: Array, controls: Array | None = None, *, outliers: Outliers | None = None
+    ) -> Marching:
         """Adapt the step to the pairs of new trajectories, in the order in which they came.
 
         A calibrated flow is judged by them before it learns them, over as many later times as its calibration had, and
-        its intervals follow (`monitor`). Shorter trajectories do not tell, and make the calibration stale.
+        its intervals follow (`monitor`). Shorter trajectories do not tell, and make the calibration stale. Trajectories
+        with snapshots far outside of all that was seen are not learned, with a warning, unless several in a row agree
+        (`pcarann.uncertainty.outliers`) or `outliers` is "learn"; None is what `adapt` of the step says, or "skip".
         """
         with writing(self):
             if not hasattr(self, "_marched"):
@@ -283,20 +290,30 @@ class Marching(Surrogate):
             self.fitted_.refuse_unaligned(X, y)
             if is_lazy(X, y):
                 flow = self.asked(later_times(y), controls)
-                self._marched = streamed(self, flow, "partial_fit", X, y).marched_
+                self._marched = streamed(self, flow, "partial_fit", X, y, outliers=outliers).marched_
                 return self
             marched = self._marched
             model = copy(marched.model)
             if not hasattr(model, "partial_fit"):
                 raise ValueError(f"{type(model).__name__} has no partial_fit: a flow of it cannot adapt.")
             known: dict[str, Any] = {"wanted": marched.n_controls, "device": getattr(model, "device", None)}
-            new = Trajectories.of(X, y, controls, step=marched.step, first=self.first, **known)
-            parts, said = self._judged(X, y, controls, learned=True)
-            model = model.partial_fit(*new.pairs())
-            parts |= {"calibrated": model.fitted_.state} if parts else {}
-            reach = None if marched.reach is None else marched.reach.joined(new.reach(model.fitted_))
-            self._marched = replace(marched, model=model, reach=reach, **parts)
-        warn_user(*said)
+            Trajectories.of(X, y, controls, step=marched.step, first=self.first, **known)  # checks all of them
+            if outliers is None:
+                outliers = resolved("adapt", getattr(model, "adapt", None)).outliers
+            met, fresh = self._judged(X, y, controls, learned=True, outliers=check_outliers(outliers, "outliers"))
+            put = model.fitted_.place.put
+            given = [put(one) for one in (X, y, *(() if controls is None else (controls,)))]
+            some, held = met.sifted.learned(marched.held, *given)
+            reach, parts = marched.reach, met.parts if fresh else {"history": met.parts["history"]}
+            if int(some[0].shape[0]):
+                acting = None if controls is None else some[2]
+                new = Trajectories.of(some[0], some[1], acting, step=marched.step, first=self.first, **known)
+                decided = {"outliers": "learn"} if isinstance(model, PCARaNN | Staged) else {}
+                model = model.partial_fit(*new.pairs(), **decided)
+                reach = None if reach is None else reach.joined(new.reach(model.fitted_))
+                parts |= {"calibrated": model.fitted_.state} if fresh else {}
+            self._marched = replace(marched, model=model, reach=reach, held=held, **parts)
+        warn_user(*met.said)
         return self
 
     def observe(self, X: Array, y: Array, *, controls: Array | None = None) -> Marching:
@@ -308,9 +325,9 @@ class Marching(Surrogate):
             return self._observe(X, y, self.asked(later_times(y), controls))
         with writing(self):
             self._require_fitted().refuse_unaligned(X, y)
-            parts, said = self._judged(X, y, controls, learned=False)
-            self._publish(**parts)
-        warn_user(*said)
+            met, _ = self._judged(X, y, controls, learned=False)
+            self._publish(**met.parts)
+        warn_user(*met.said)
         return self
 
     def asked(self, steps: int | None = None, controls: Any = None, **how: Any) -> Flow:
@@ -325,14 +342,19 @@ class Marching(Surrogate):
             return WindowCalibration.joined(found.counted[0], found.counted[1:])
         return WindowCalibration.by_steps(found.scores, found.floor, fitted.window)
 
-    def _judged(self, X: Array, y: Array, controls: Any, *, learned: bool) -> tuple[dict[str, Any], list[str]]:
-        """Parts of the record after trajectories were met; nothing where they cannot be judged, or need not be."""
+    def _judged(
+        self, X: Array, y: Array, controls: Any, *, learned: bool, outliers: Outliers = "skip"
+    ) -> tuple[Outcome, bool]:
+        """What trajectories change, and whether the calibration follows them: not where they are too short for it."""
         flow = self.asked()
-        if learned and (flow.calibration is None or flow.stale or not reaches(flow, y)):
-            return {}, []
-        flow = self.asked(*judged_window(flow, y, controls))
+        fresh = flow.calibration is not None and not flow.stale and reaches(flow, y)
+        if learned and not fresh:
+            flow = replace(self.asked(later_times(y), controls), calibration=None)
+        else:
+            flow = self.asked(*judged_window(flow, y, controls))
         truth = checked_outputs(y[:, : flow.window, ...], flow)
-        return self._met(flow, self._looked(X, flow), truth, learned=learned)
+        come = Come(self._looked(X, flow), truth, lambda: marks_of(X, truth, flow), flow.exceeded(X))
+        return self._met(flow, come, learned=learned, outliers=outliers), fresh
 
     def _found(self, name: str) -> Marched:
         if not hasattr(self, "_marched"):

@@ -151,6 +151,15 @@ class Flow:
         found: Recognised = self.model.recognised(marks)
         return found.by_group(self.window)
 
+    def exceeded(self, X: Any) -> Any:
+        """Which trajectories begin with snapshots far larger than all of the training, (samples,) of bool, if known."""
+        if self.reach is None:
+            return None
+        snapshots = snapshots_of(X, "X", self.place)
+        samples = int(snapshots.shape[0])
+        flat = self.place.xp.reshape(snapshots, (samples * int(snapshots.shape[1]), -1))
+        return self.reach.exceeded(self.outputs(flat)).reshape(samples, -1).max(axis=1) > HELD
+
     @property
     def how(self) -> dict[str, Any]:
         """Options of `predict` that it was asked with"""

@@ -23,6 +23,7 @@ from pcarann.storage.typed import checked, record, seconds_of
 from pcarann.uncertainty.conformal import Calibration
 from pcarann.uncertainty.fit_report import FitReport
 from pcarann.uncertainty.monitor import History
+from pcarann.uncertainty.outliers import above_mean
 
 __all__ = ["Marched"]
 
@@ -52,6 +53,8 @@ class Marched:
     """Interval between snapshots and their points, where trajectories had labels"""
     spread: RolloutSpread | None = None
     """Of roll-outs that were held out; None for three members or more of random layers, and in older files"""
+    held: tuple[Any, ...] | None = None
+    """Suspicious trajectories that `partial_fit` holds back, with their controls; files do not keep them"""
 
     def flow(self) -> Flow:
         """The roll-out over the window of the fit."""
@@ -76,8 +79,11 @@ class Marched:
     @property
     def unwatched(self) -> History:
         """The history before anything was met"""
-        known = self.report is not None and self.report.trajectories
-        return History(float(np.mean(self.report.median)) if known and self.report is not None else None)
+        if self.report is not None and self.report.trajectories:
+            return History(float(np.mean(self.report.median)))
+        report = getattr(self.model.fitted_, "report", None)
+        step = report.relative_error if isinstance(report, FitReport) else None
+        return History(high=None if step is None else above_mean(self.window * step))  # errors of steps add up
 
     @property
     def memory(self) -> tuple[tuple[float, float] | None, float | None, str]:

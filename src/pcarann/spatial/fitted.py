@@ -72,6 +72,8 @@ class FittedStages:
     """Error on samples left out; None where roll-outs were judged, and in older files"""
     residual_spread: ResidualSpread | None = None
     """What samples held out show of the error; None for three members or more"""
+    held: tuple[Array, ...] | None = None
+    """Inputs and outputs of suspicious samples that `partial_fit` holds back; files do not keep them"""
 
     @classmethod
     def of(

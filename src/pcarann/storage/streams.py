@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ __all__ = [
 _KINDS = ("points", "whole")
 _FOLLOWER = tuple(part.name for part in fields(Follower))
 _MET = tuple(part.name for part in fields(Met))
+_FACTS = ("usual", "observed", "learned", "left", "high", "outliers", "run")
 
 
 def described_followed(followed: Followed | None, name: str, tensors: Tensors) -> None:
@@ -89,7 +90,8 @@ def described_history(history: History | None, name: str, tensors: Tensors) -> d
     if history is None:
         return None
     tensors |= {f"{name}.{part}": getattr(history.recent, part) for part in _MET}
-    found = {part: getattr(history, part) for part in ("usual", "observed", "learned", "left")}
+    tensors[f"{name}.seen"] = history.seen
+    found = {part: getattr(history, part) for part in _FACTS}
     found["alarms"] = [[one.began, one.raised, one.ended] for one in history.alarms]
     if (test := history.test) is not None:
         tensors |= {f"{name}.test.{part}": getattr(test, part) for part in ("reference", "ranked", "sums")}
@@ -101,7 +103,12 @@ def rebuilt_history(described: dict[str, Any] | None, name: str, tensors: Tensor
     """The history under a name; None where there is none."""
     if described is None:
         return None
-    recent, fresh = Met(*(_numbers(f"{name}.{part}", tensors) for part in _MET)), Met.of(0)
+    complete = "high" in described  # older files hold less
+    known = {part: _numbers(f"{name}.{part}", tensors) for part in _MET if complete or part != "absolute"}
+    recent, fresh = replace(Met.of(len(known["errors"])), **known), Met.of(0)
+    seen = _numbers(f"{name}.seen", tensors) if complete else History().seen
+    if seen.ndim != 2 or not np.isfinite(seen).all():
+        raise ValueError("its history does not fit together")
     lengths = {len(getattr(recent, part)) for part in _MET}
     if len(lengths) > 1 or any(getattr(recent, part).shape[1:] != getattr(fresh, part).shape[1:] for part in _MET):
         raise ValueError("its history does not fit together")
@@ -121,6 +128,10 @@ def rebuilt_history(described: dict[str, Any] | None, name: str, tensors: Tensor
         test,
         tuple(Alarm(*one) for one in alarms),
         checked(left, int | None, "the sample at which outputs left their modes"),
+        checked(described.get("high"), float | None, "its high error"),
+        count_of(described.get("outliers", 0)),
+        checked(described.get("run", []), tuple[float, ...], "the sizes of its last samples"),
+        seen,
     )
 
 

@@ -31,7 +31,16 @@ from pcarann.backend.arrays import Array, place_of, to_host
 from pcarann.backend.random import spread, uniform
 from pcarann.latent.repeats import groups_of
 
-__all__ = ["NUMBERS", "Fingerprints", "Recognised", "distinct_samples", "numbers_of", "repeated", "too_narrow"]
+__all__ = [
+    "NUMBERS",
+    "Fingerprints",
+    "Recognised",
+    "by_sample",
+    "distinct_samples",
+    "numbers_of",
+    "repeated",
+    "too_narrow",
+]
 
 Values = np.ndarray[Any, np.dtype[Any]]
 
@@ -45,6 +54,7 @@ _ROUNDED = 2.0**-22  # of the size of a field: sums of values in single precisio
 _NEARLY_ALL = 0.8  # of the distinct training samples that stand there equally often
 _MANY_REPEATS = 0.75  # share of distinct samples up to which close ones are repeats
 _CLOSEST = 0.1  # share of new samples by which closeness is judged
+_FEW = 16  # samples that are compared with all others one by one
 _FAR = 1e12  # in units of what agrees, at which numbers are held: all that is beyond is as unlike
 
 
@@ -116,6 +126,9 @@ class Fingerprints:
         if asked.shape[1] < self.numbers.shape[1]:
             return Fingerprints(self.numbers[:, : asked.shape[1]], self.sizes).matched(asked)
         center, unit = self.numbers.mean(axis=0), self._agreeing()
+        if len(asked) <= _FEW and not any((np.abs(self.numbers - row) <= unit).all(axis=1).any() for row in asked):
+            none = np.zeros(len(asked), dtype=bool)
+            return Recognised(none, none, 0.0)
         known, counts = np.unique(_scaled(self.numbers, center, unit), axis=0, return_counts=True)
         tree = cKDTree(known)
         which = tree.query(known, k=3, p=np.inf, distance_upper_bound=1.0)[1]
@@ -141,13 +154,18 @@ def numbers_of(inputs: Array, outputs: Array | None) -> Values:
     return _numbers(inputs, outputs)[0]
 
 
+def by_sample(marks: Values, samples: int) -> Values:
+    """Numbers of pairs, several rows of them for each sample, as one row for each."""
+    return marks.reshape(samples, -1) if marks.size else np.zeros((samples, 0))
+
+
 def distinct_samples(marks: Values, samples: int) -> Values:
     """Return a label per sample, from 0; repeats and near-repeats of a sample share it.
 
     `marks` are the numbers of pairs, (samples, n) or several rows of them for each sample. Samples of which nothing is
     known have labels of their own. Near-repeats count as such where they are many: two of a few samples may lie close.
     """
-    rows = marks.reshape(samples, -1) if marks.size else np.zeros((samples, 0))
+    rows = by_sample(marks, samples)
     if rows.shape[1] == 0 or samples < 2:
         return np.arange(samples)
     if (np.ptp(rows, axis=0) <= _AGREEING * np.abs(rows).max(axis=0)).all():

@@ -16,6 +16,7 @@ from pcarann.backend.arrays import Array, place_of, to_host
 from pcarann.latent.pca import PCA
 from pcarann.uncertainty.adaptive import LEVELS
 from pcarann.uncertainty.alarm import Alarm, DriftTest
+from pcarann.uncertainty.outliers import high_error, high_of
 
 __all__ = ["History", "Met", "Monitor", "unheld"]
 
@@ -28,6 +29,7 @@ _TOO_LARGE, _BACK, _AWAY = 2.0, 1.25, 1.1  # times the usual error
 _TOLD, _FEW, _FAR = 20, 5, 10.0  # samples by which outputs are judged to leave the modes; so few only if that far
 _ROUNDING = 1e-12  # of a field: errors below are none
 _RESOLVED = 1e-6  # of a field: differences of squares tell no less of what modes miss
+_SEEN = 1024  # samples that are recognised when they come again
 _SHOWN = (0.05, 0.1, 0.2)  # levels whose coverage is shown
 
 
@@ -43,11 +45,13 @@ class Met:
     """1 where an input lies outside the training data, (samples,)"""
     unheld: Values
     """‖u − G(F(u))‖ / ‖u‖, (samples,)"""
+    absolute: Values
+    """Root mean square of û − u relative to that of the training outputs, (samples,)"""
 
     @classmethod
     def of(cls, samples: int, **known: Any) -> Met:
         """So many samples, of which this is known."""
-        parts = {name: np.full(samples, np.nan) for name in ("errors", "novel", "unheld")}
+        parts = {name: np.full(samples, np.nan) for name in ("errors", "novel", "unheld", "absolute")}
         parts["missed"] = np.full((samples, len(LEVELS)), np.nan)
         return cls(**parts | {name: part for name, part in known.items() if part is not None})
 
@@ -66,15 +70,40 @@ class History:
     alarms: tuple[Alarm, ...] = ()
     left: int | None = None
     """The sample at which outputs were found to leave the span of the output modes"""
+    high: float | None = None
+    """A high absolute error of the calibration samples"""
+    outliers: int = 0
+    """Samples that were left out as bad truths"""
+    run: tuple[float, ...] = ()
+    """Sizes of the last samples, as long as they are suspicious (`pcarann.uncertainty.outliers`)"""
+    seen: Values = field(default_factory=lambda: np.zeros((0, 0)))
+    """What the samples of the calibration and of the stream are recognised by, the last ones, (samples, n)"""
 
     @classmethod
-    def calibrated(cls, errors: Values) -> History:
-        """Begin after a calibration that found these errors."""
+    def calibrated(cls, errors: Values, absolute: Values | None = None, marks: Values | None = None) -> History:
+        """Begin after a calibration that found these errors, on samples that are recognised by `marks`."""
         finite = errors[np.isfinite(errors)]
-        return cls(float(finite.mean()) if finite.size else None, test=DriftTest.start(errors))
+        return cls(
+            float(finite.mean()) if finite.size else None,
+            test=DriftTest.start(errors),
+            high=None if absolute is None else high_of(absolute),
+            seen=np.zeros((0, 0)) if marks is None else marks[-_SEEN:],
+        )
+
+    @property
+    def high_error(self) -> float:
+        """A high absolute error of good samples, beside which a bad truth stands out"""
+        return high_error(self.high, self.usual, self.recent.absolute[-_TOLD:])
+
+    def having_seen(self, marks: Values) -> History:
+        """The history that also recognises samples with these marks, (samples, n)."""
+        both = np.concatenate([self.seen, marks]) if self.seen.shape[1:] == marks.shape[1:] else marks
+        return replace(self, seen=both[-_SEEN:])
 
     def after(self, met: Met, *, learned: bool) -> History:
         """The history with samples that came after."""
+        if not len(met.errors):
+            return self
         parts = {name: np.concatenate([old, getattr(met, name)])[-WINDOW:] for name, old in vars(self.recent).items()}
         found, count = replace(self, recent=Met(**parts)), len(met.errors)
         found = replace(found, learned=self.learned + count if learned else self.learned)
@@ -179,6 +208,8 @@ class Monitor:
     needs_refit: bool
     reason: str
     """Why, in one sentence"""
+    outliers: int = 0
+    """Samples that were left out as bad truths, neither learned nor counted"""
 
     @classmethod
     def of(
@@ -202,13 +233,16 @@ class Monitor:
             history.alarms,
             bool(reason),
             reason,
+            history.outliers,
         )
 
     def __str__(self) -> str:
-        if not self.observed:
+        if not self.observed and not self.outliers:
             return "Nothing was observed yet: observe(X, y) or, once calibrated, partial_fit(X, y)."
         usual = "" if self.usual_error is None else f", usually {self.usual_error:.3g}"
         lines = [f"{self.observed} samples observed, {self.learned} learned"]
+        if self.outliers:
+            lines.append(f"outliers   {self.outliers} more left out: their outputs are far from all that is known")
         if not np.isnan(self.error):
             lines.append(f"error      {self.error:.3g} over the last {min(self.observed, WINDOW)}{usual}")
         known = {level: share for level, share in self.coverage.items() if not np.isnan(share)}
