@@ -211,9 +211,11 @@ class _Seen:
             coordinates += [sheet.gathered(looked, np.asarray(holes.latents), axis=2)] if holes.latents else []
             gaps = holes.gaps
             inside = _inside_gaps(sheet, gaps, sheet.joined(coordinates, axis=2))
-            parts.append(sheet.maximum(sheet.greatest(inside / gaps.scale, [-1]) - gaps.least, 0.0))
+            ratios = inside / gaps.scale
+            parts.append(sheet.maximum(sheet.greatest(ratios, [-1]) - gaps.least, 0.0))
             if own:
-                spreads = sheet.one_of(sheet.greatest(inside, [-1]) / gaps.unit, 0)
+                deep = sheet.where(sheet("Greater", ratios, gaps.least[:, None]), inside, 0.0)
+                spreads = sheet.one_of(sheet.greatest(deep, [-1]) / gaps.unit, 0)
                 deepest = sheet.greatest(sheet.gathered(spreads, np.arange(own)), [-1], keep=True)
                 deepest = sheet.maximum(deepest, 0.0)
         if holes is not None:

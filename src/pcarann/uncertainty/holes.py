@@ -111,8 +111,10 @@ class Gaps:
         return np.asarray(np.maximum(deepest - self.least, 0.0))
 
     def depth(self, values: Values) -> Values:
-        """How far (samples, coordinates) values are from both ends of a gap that they lie in, in spreads."""
-        return np.asarray(self._inside(values).max(axis=2, initial=0.0) / self.unit)
+        """How far (samples, coordinates) values are from both ends of an unusual gap, in spreads of the coordinate."""
+        inside = self._inside(values)
+        deep = np.where(inside / self.scale > self.least[:, None], inside, 0.0)
+        return np.asarray(deep.max(axis=2, initial=0.0) / self.unit)
 
     def _inside(self, values: Values) -> Values:
         wide = values[:, :, None]
