@@ -33,15 +33,14 @@ def left_out_residuals(
 ) -> Array:
     """Return y − ŷ of samples predicted without their group, (samples, outputs).
 
-        A group holds the rows of so many of its `own` samples, None for one, then the rows of their copies. H and Y are
-        those of all rows in the dual; in the primal some are enough, and the groups count these.
+    A group holds the rows of its `own` samples, one if None, then the rows of their copies. H and Y are those of all
+    rows in the dual; in the primal some are enough, and the groups count these.
 
-        >>> import numpy as np
-        >>> from pcarann.backend.linalg import triangle
-    from pcarann.readout.direct import solve_readout
-        >>> H, Y = np.ones((4, 1)), np.array([[0.0], [1.0], [2.0], [9.0]])
-        >>> print(left_out_residuals(solve_readout(H, Y), H, Y, [[3]]))  # 9 against the mean of the others
-        [[8.]]
+    >>> import numpy as np
+    >>> from pcarann.readout.direct import solve_readout
+    >>> H, Y = np.ones((4, 1)), np.array([[0.0], [1.0], [2.0], [9.0]])
+    >>> print(left_out_residuals(solve_readout(H, Y), H, Y, [[3]]))  # 9 against the mean of the others
+    [[8.]]
     """
     place = place_of(features)
     xp = place.xp
