@@ -95,7 +95,9 @@ def test_few_inputs_like_the_training_samples_are_called_new(name):
     assert max(found) <= 0.05, found
 
 
-@pytest.mark.parametrize("options", [{"n_members": 2}, {"regressor": "kernel", "n_members": 1}], ids=["random", "kernel"])
+@pytest.mark.parametrize(
+    "options", [{"n_members": 2}, {"regressor": "kernel", "n_members": 1}], ids=["random", "kernel"]
+)
 @pytest.mark.parametrize("n", [60, 100])
 def test_a_field_with_numbers_is_no_alarm_from_few_samples(n, options):
     assert np.mean(rates("field with numbers", n, 4, options)) <= 0.02
@@ -127,7 +129,9 @@ def test_a_mode_outside_its_range_is_told_by_the_place_where_it_is_largest():
     a = labelled(rng, 100)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = PCARaNN(regressor="kernel", n_members=1).fit({"k": a, "b": rng.normal(size=100)}, np.cumsum(a.values, 1))
+        model = PCARaNN(regressor="kernel", n_members=1).fit(
+            {"k": a, "b": rng.normal(size=100)}, np.cumsum(a.values, 1)
+        )
         bump = 6 * np.exp(-200 * (POINTS - 0.3) ** 2)
         found = model.novelty({"k": a[:3] + bump, "b": np.zeros(3)})
     assert "of k" in found.reasons[0]
