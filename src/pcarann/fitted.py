@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pcarann.backend.arrays import Array, Place, cuts, to_host
+from pcarann.backend.arrays import Array, Place, cuts
 from pcarann.containers.packing import Packing
 from pcarann.containers.wording import ModeWords
 from pcarann.ensemble.adaptation import Adaptation, Rows, batch_refit
@@ -211,11 +211,9 @@ class Fitted:
         parts = []
         for rows in cuts(int(inputs.shape[0]), _LOOKED_AT):
             seen = self.sight(inputs[rows, :], orbit[0][rows, :])
-            residual = np.linalg.norm(seen.residual, axis=1)
-            if self.view.fields:  # not looked at, but a part of the distance outside
-                residual = to_host(self.ensemble.input_pca.residual(inputs[rows, :], orbit[0][rows, :]))
-            parts.append((*self.novelty_test.p_values(seen), residual, self.novelty_test.gap(seen)))
-        return Look(inputs, orbit, *(np.concatenate(part) for part in zip(*parts, strict=True)))
+            parts.append((*self.novelty_test.p_values(seen), seen.missed, self.novelty_test.gap(seen)))
+        p, worst, residual, gap = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return Look(inputs, orbit, p, worst, residual, gap)
 
     def sight(self, inputs: Array, x: Array) -> Sight:
         """What is seen of encoded inputs beside the training data."""

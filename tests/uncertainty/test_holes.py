@@ -128,8 +128,8 @@ def test_a_file_keeps_what_tells_holes(tmp_path):
 
 
 def test_gaps_by_hand():
-    gaps, own = Gaps.of(np.array([0.0, 0.0, 0.0, 1.0, 1.0, 3.0])[:, None], range(6))
-    spread = np.std([0, 0, 0, 1, 1, 3])
-    assert not own[:5].any()  # levels: a value that is there twice lies in no gap
+    gaps, own = Gaps.of(np.array([0.0] * 4 + [1.0] * 4 + [3.0])[:, None], range(9))
+    spread = np.std([0.0] * 4 + [1.0] * 4 + [3.0])
+    assert not own.any()  # levels: a value that is there twice lies in no gap, and ends have none outside
     assert gaps(np.array([[0.5], [2.0], [1.0], [5.0]]))[:, 0] * spread == pytest.approx([0.5, 1.0, 0.0, 0.0])
     assert gaps.around(0, 2.2) == (1.0, 3.0)

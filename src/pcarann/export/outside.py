@@ -122,13 +122,15 @@ def _beside(sheet: Sheet, near: Near, x: Value) -> tuple[Value, Value, Value]:
 def _where_least(sheet: Sheet, squares: Value, points: Values) -> Value:
     """The point of the least squared distance."""
     weights = 1.0 - sheet.counted(sheet.less(sheet.least(squares, [-1], keep=True), squares))
-    return (weights / sheet.summed(weights, [-1], keep=True)) @ points
+    found: Value = (weights / sheet.summed(weights, [-1], keep=True)) @ points
+    return found
 
 
 def _squares(sheet: Sheet, x: Value, points: Values) -> Value:
     """Squared distances of (samples, elements, latent) x to points, (samples, elements, points)."""
     own = sheet.summed(x * x, [-1], keep=True)
-    return own - x @ (2.0 * points.T) + (points**2).sum(axis=1)
+    found: Value = own - x @ (2.0 * points.T) + (points**2).sum(axis=1)
+    return found
 
 
 def _inside(sheet: Sheet, edge: Any, x: Value) -> Value:

@@ -64,9 +64,9 @@ def lazy_samples(
         found.append(fields)
         units.append(_unit(fields))
     divided = [one if isinstance(one, Lazy) or u == 1.0 else one / u for one, u in zip(found, units, strict=True)]
-    parts = (pair.names, groups, pair.numbers, pair.parts, pair.fields, pair.recoding)
-    whole = Samples(*divided, grids, Units(*units), smoothing, *parts, on_workers, time.perf_counter() - begun)
-    return settings, whole, pair.packing
+    parts = (pair.names, groups, pair.numbers, pair.parts, pair.fields, pair.recoding, on_workers)
+    about = (grids, Units(*units), smoothing, *parts, time.perf_counter() - begun)
+    return settings, Samples(divided[0], divided[1], *about), pair.packing
 
 
 def scale_report(samples: Samples) -> ScaleReport:

@@ -41,6 +41,7 @@ class Look:
         own = int(looks[at].p.argmin())  # type: ignore[union-attr]
         row = slice(own, own + 1) if looks[at].kept is None else slice(0, 1)
         before = sum(len(look.residual) for look in looks[:at])
-        of_all = (np.concatenate([getattr(look, n) for look in looks]) for n in ("p", "worst", "residual", "gap"))
+        names = ("p", "worst", "residual", "gap")
+        of_all: dict[str, Any] = {name: np.concatenate([getattr(look, name) for look in looks]) for name in names}
         orbit = [x[row, :] for x in looks[at].orbit]
-        return cls(looks[at].inputs[row, :], orbit, *of_all, before + own)
+        return cls(looks[at].inputs[row, :], orbit, kept=before + own, **of_all)

@@ -9,10 +9,10 @@ An input can be new in one coordinate alone, so many statistics are looked at, a
 
 Each has a tail of its own. With q its 80 % quantile over reference samples and b its mean excess beyond q, a value s
 lies (s − q)/b deep in an exponential tail. A parameter must not drown among many modes of a field, so statistics stand
-in groups: columns, the leading latents of each channel and those behind them, distances, residuals, holes. The greatest depth
-in a group has a p-value among those of the reference, (1 + #{T_ref ≥ T}) / (n + 1), continued beyond the largest by
-what the tail predicts; the least p-value of the groups is ranked once more among those of the reference. The result is
-nearly uniform if the input is exchangeable with the training samples.
+in groups: columns, the leading latents of each channel and those behind them, distances, residuals, gaps, nearest. The
+greatest depth in a group has a p-value among those of the reference, (1 + #{T_ref ≥ T}) / (n + 1), continued beyond the
+largest by what the tail predicts; the least p-value of the groups is ranked once more among those of the reference. The
+result is nearly uniform if the input is exchangeable with the training samples.
 
 The reference must not have been seen. Samples that the PCA was not fitted to are taken as they are; of the others,
 folds are looked at by the PCA of the rest (`pcarann.latent.crossfit`).
@@ -301,21 +301,17 @@ class NoveltyTest:
         return self._hole(seen, i, c - seen.residual.shape[1], names)
 
     def _beside_range(self, seen: Sight, i: int, at: int, names: Names) -> str:
-        low, high = (_read(float(end[at]), at, names) for end in self.ranges)
-        low, high = min(low, high), max(low, high)
-        return f"{names.columns[at]} is {_read(float(seen.columns[i, at]), at, names):.4g}, training range {low:.4g} to {high:.4g}"
+        low, high = sorted(_read(float(end[at]), at, names) for end in self.ranges)
+        value = _read(float(seen.columns[i, at]), at, names)
+        return f"{names.columns[at]} is {value:.4g}, training range {low:.4g} to {high:.4g}"
 
     def _beside_modes(self, seen: Sight, i: int, at: int, names: Names) -> str:
-        """A latent beside its range, in units of the distance that the training samples reach."""
+        """A latent beside its range, in units of this range."""
         low, high = (float(end[seen.columns.shape[1] + at]) for end in self.ranges)
         what, where = names.mode(at)
-        value, unit = float(seen.x[i, at]), max(high - low, 1e-300) / 2
-        beyond = max(value - high, low - value) / (2 * unit)
-        far = (
-            f"{beyond:.2g} times the training range beyond it"
-            if beyond > 0
-            else "close to the end of the training range"
-        )
+        value = float(seen.x[i, at])
+        beyond = max(value - high, low - value) / max(high - low, LEAST_P)
+        far = f"{beyond:.2g} times the training range beyond it" if beyond > 0 else "close to the end of its range"
         return f"{what} is {far}{where}"
 
     def _hole(self, seen: Sight, i: int, at: int, names: Names) -> str:

@@ -26,17 +26,20 @@ class Sight:
     """(samples, columns) of a table; no columns otherwise"""
     latents: Values
     """All latents of the model, (samples, all latents)"""
+    missed: Values
+    """Norm of what all modes that are looked at miss of the input, (samples,)"""
     parts: list[slice]
     """The latents x of each channel"""
 
     def at(self, rows: list[int]) -> Sight:
         """Some of the inputs."""
-        return Sight(*(getattr(self, name)[rows] for name in _SEEN), self.parts)
+        return Sight(**{name: getattr(self, name)[rows] for name in _SEEN}, parts=self.parts)
 
     @staticmethod
     def joined(some: Sequence[Sight]) -> Sight:
         """The inputs of all of them, one after another."""
-        return Sight(*(np.concatenate([getattr(one, name) for one in some]) for name in _SEEN), some[0].parts)
+        whole = {name: np.concatenate([getattr(one, name) for one in some]) for name in _SEEN}
+        return Sight(**whole, parts=some[0].parts)
 
 
-_SEEN = ("x", "distance", "residual", "columns", "latents")
+_SEEN = ("x", "distance", "residual", "columns", "latents", "missed")

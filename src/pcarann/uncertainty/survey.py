@@ -62,13 +62,13 @@ def survey(
     groups, points = _groups(rows)
     whole, states = table and not view.fields, _trajectories(rows)
     holes, measured = Holes.of(seen.whole, groups, points, table=whole, trajectories=states)
-    missed = float(np.linalg.norm(reference.residual, axis=1).max())
+    missed = max(float(reference.missed.max()), float(seen.whole.missed.max()))
     near = Near(taken(rows.x, points), holes.nearest.index, float(np.quantile(measured[:, holes.sizes[0]], _USUAL)))
     edge = Edge.of(
         rows.x,
         tuple(place.put(end) for end in columns) if table else None,
         near,
-        residual=max(missed, farthest[0]),
+        residual=missed,
         size=math.sqrt(pca.energy / inner),
         samples=inner,
     )
@@ -126,5 +126,6 @@ def _left_out(view: View, folds: list[list[LeftOut]], x: Values, seen: Sight) ->
         residuals.append(np.concatenate(beyond))
     rows = [row for one in folds[0] for row in one.rows]
     whole, parts = np.concatenate(latents, axis=1), latent_parts(view.modes)
-    missed = np.stack(residuals, 1)[:, : 0 if view.fields else None]
-    return Sight(whole, np.stack(distances, 1), missed, seen.columns[rows], seen.latents[rows], parts)
+    residual = np.stack(residuals, 1)[:, : 0 if view.fields else None]
+    missed = seen.missed[rows] if view.fields else np.linalg.norm(residual, axis=1)
+    return Sight(whole, np.stack(distances, 1), residual, seen.columns[rows], seen.latents[rows], missed, parts)

@@ -77,7 +77,7 @@ class View:
     def sight(self, pca: PCA, samples: int, inputs: Array, x: Array) -> Sight:
         """What is seen of (samples, values) inputs with latents x, in units of the spread that a PCA of so many had."""
         if self.fields:
-            return self._coded(inputs, pca.grid, x)
+            return self._coded(inputs, pca, x)
         residuals = []
         size = int(pca.mean.shape[0]) // len(self.sizes)
         for c, seen in enumerate(self._seen):
@@ -97,11 +97,12 @@ class View:
         parts = [inputs[:, start : start + size] for (_, start), size in zip(self.fields, self.sizes, strict=True)]
         return place_of(inputs).xp.concat(parts, axis=1)
 
-    def _coded(self, inputs: Array, grid: tuple[int, ...], latents: Array) -> Sight:
+    def _coded(self, inputs: Array, pca: PCA, latents: Array) -> Sight:
         x, parts = np.concatenate([to_host(inputs[:, seen]) for seen in self._seen], axis=1), latent_parts(self.modes)
         white = x / np.asarray(self.spreads)
         distance = np.stack([np.sqrt((white[:, part] ** 2).sum(axis=1)) for part in parts], axis=1)
-        return Sight(x, distance, distance[:, :0], to_host(self.columns(inputs, grid)), to_host(latents), parts)
+        columns, missed = to_host(self.columns(inputs, pca.grid)), to_host(pca.residual(inputs, latents))
+        return Sight(x, distance, distance[:, :0], columns, to_host(latents), missed, parts)
 
     def source(self, at: int) -> tuple[int, int, int]:
         """The channel of a latent that is looked at, its number there, and where it stands in latents or columns."""
@@ -123,8 +124,11 @@ class View:
         pairs = zip(kept, self._seen, strict=True)
         distance = [np.sqrt(((one / to_host(spread[seen])) ** 2).sum(axis=1)) for one, seen in pairs]
         whole = np.concatenate(kept, axis=1)
-        seen = (whole, np.stack(distance, 1), np.stack(residuals, 1), to_host(columns), to_host(x))
-        return Sight(*seen, latent_parts(self.modes))
+        residual = np.stack(residuals, 1)
+        missed = np.linalg.norm(residual, axis=1)
+        return Sight(
+            whole, np.stack(distance, 1), residual, to_host(columns), to_host(x), missed, latent_parts(self.modes)
+        )
 
 
 def view_of(
