@@ -543,7 +543,7 @@ MARCH = ("fit", "train.npz", "-o", "flow", "--components", "2", "--widths", "30,
 def test_a_flow_goes_through_all_commands(marching):
     fitted = run(*MARCH, "--step", "2", "--first", "1", "--json")
     facts = json.loads(fitted.stdout)
-    assert (facts["window"], facts["rollout_trajectories"], len(facts["rollout_errors"])) == (6, 8, 6)
+    assert (facts["window"], facts["rollout_trajectories"], len(facts["rollout_errors"])) == (6, 9, 6)
     assert "Roll-out judged on 8 trajectories held out" in fitted.stderr
     model = load("flow")
     assert (model.step, model.first, model.model_.widths) == (2, 1, (30, 20))

@@ -218,9 +218,9 @@ class PCARaNN(FittedAttributes, Surrogate):
         """Adapt the readout to new samples by recursive least squares, as `adapt` says; PCAs and random layers stay.
 
         A calibrated model is judged by these samples before it learns them: its intervals follow them, and `monitor`
-        tells how it fares. Samples with outputs far outside of all that was seen are not learned, with a warning, unless
-        several in a row agree (`pcarann.uncertainty.outliers`); `outliers` is that of `adapt` if None. On a model that
-        is not fitted yet, this is `fit`.
+        reports its errors. Samples with outputs far outside everything seen before are not learned, with a warning,
+        unless several in a row agree (`pcarann.uncertainty.outliers`). `outliers` overrides that option of `adapt`. On
+        a model that is not fitted yet, this is `fit`.
         """
         with writing(self):
             if not hasattr(self, "_fitted"):

@@ -138,7 +138,7 @@ def _asked(name: str, model: PCARaNN | Staged | Marching) -> Any:
     """Inputs of two samples."""
     if name == "parts":
         return {"a": PAIRS.inputs[:2], "n": A[:2, 0]}
-    if name == "marching":
+    if isinstance(model, Marching):
         return A[:2, None]
     return A[:2] if isinstance(model, Staged) else PAIRS.inputs[:2]
 

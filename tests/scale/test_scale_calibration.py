@@ -46,6 +46,7 @@ def test_scores_that_do_not_fit_are_counted_and_cover_no_less():
         lazy.predict_interval(A[:5], 0.1, "local")
 
 
+@pytest.mark.filterwarnings("ignore:[Xy] is read in")
 @pytest.mark.parametrize("memory", ["600kB", "100MB"])
 def test_repeats_among_lazy_samples_count_once(memory):
     known, rows = fitted().calibrate(A[160:165], U[160:165]), np.repeat(np.arange(160, 165), 28)
