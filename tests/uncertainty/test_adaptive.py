@@ -242,7 +242,7 @@ def test_memories_are_running_means_of_nothing_twenty_five_and_two_samples():
 
 def test_memories_are_weighed_by_their_losses():
     ahead, weights = np.log([1.0, 2.0, 3.0, 5.0]), np.array([4, 2, 1, 1]) / 8
-    follower = replace(Follower.start(np.ones((9, 1))), ahead=ahead)
+    follower = replace(Follower.start(np.ones((9, 2))), ahead=ahead)
     for common in (0.0, 1000.0):  # what all have lost decides nothing
         lost = replace(follower, losses=common - np.log(weights) / 4)
         assert np.log(lost.factor(0.1)) == pytest.approx(weights @ ahead)
@@ -261,9 +261,9 @@ def test_losses_are_those_of_quantiles_in_units_of_their_levels(samples, moved):
 
 
 def test_a_block_moves_shifts_by_no_more_than_what_it_missed():
-    start = Follower.start(np.ones((199, 1)))
-    for samples, gain in ((1, 0.2), (3, 0.6), (50, 1.0)):
-        after, missed = start.observed(np.full((samples, 1), 5.0))
+    for points, samples, gain in ((2, 1, 0.2), (2, 3, 0.6), (2, 50, 1.0), (1, 1, 0.05), (1, 50, 1.0)):
+        start = Follower.start(np.ones((199, points)))
+        after, missed = start.observed(np.full((samples, points), 5.0))
         assert (missed == 1).all()
         assert after.shifts == pytest.approx(gain * (1 - LEVELS))
 

@@ -175,10 +175,11 @@ def test_a_number_beside_a_field_keeps_its_own_level(observed):
 
 
 @pytest.mark.parametrize("method", ["sample", "pooled", "simultaneous"])
-@pytest.mark.parametrize("samples", [19, 50, 100])
-def test_other_intervals_keep_their_level_after_the_first_observation(method, samples):
-    found = covered(STARTS["one"], method, samples, 1)
-    assert (found > np.array([0.95, 0.9, 0.8]) - 0.025).all()
+@pytest.mark.parametrize(("samples", "observed"), [(19, 1), (50, 1), (100, 1), (19, 20)])
+def test_other_intervals_keep_their_level_on_a_stream_without_drift(method, samples, observed):
+    found = covered(STARTS["one"], method, samples, observed)
+    # Three standard errors of 60 runs; whole fields are covered or not, each run with its own factor.
+    assert (found > np.array([0.95, 0.9, 0.8]) - np.array([0.02, 0.03, 0.035])).all()
 
 
 def test_right_after_the_first_observation_the_change_is_about_one():

@@ -9,6 +9,7 @@ A sample is scored before it is learned. With s its scores, m(s) their mean and 
 
 m̂_k is the size of scores that a memory foresees, a running mean of log m(s); one that never moves gives the plain
 conformal quantile, a short one follows a jump after a sample or two. The loss is that of a quantile, at several levels.
+For one score a sample, which says less, η is 0.05 and memories that move have a lasting handicap.
 The last line is adaptive conformal inference (Gibbs and Candès 2021) on a logarithmic scale, as in conformal PID
 control (Angelopoulos, Candès and Tibshirani 2023): whatever the stream does, as long as scores stay within a factor eᵇ
 of Q, the share missed over T samples differs from α by at most (b + η) / (η T). Intervals stay finite.
@@ -44,6 +45,7 @@ _GAIN, _MOST_GAIN = 0.2, 1.0  # η: a field that is missed widens the next inter
 _NOTHING = math.log(0.02)  # of the size of the calibration's scores
 _DISCOUNT, _SHARPNESS = 0.95, 4.0  # of the losses of memories, and how much they decide
 _LEAST = 1e-12  # a score; zero has no logarithm
+_GAIN_OF_ONE, _LASTING = 0.05, np.array([0.0, 1.0, 2.0, 2.5])  # the same for one score a sample, which says less
 _DOUBT = np.array([0.0, 0.5, 1.0, 1.5])  # losses at the start: a memory that moves must first prove its worth
 
 
@@ -105,7 +107,8 @@ class Follower:
         missed = np.array([1 - np.searchsorted(row, np.exp(handed), side="right") / len(row) for row in scores])
         for row in scores if sized is None else scores[np.asarray(sized, dtype=bool)]:
             after = after._moved(row)
-        return replace(after, shifts=_shifted(self.shifts, missed, np.isfinite(handed))), missed
+        gain = _GAIN_OF_ONE if self.rows.shape[1] == 1 else _GAIN
+        return replace(after, shifts=_shifted(self.shifts, missed, np.isfinite(handed), gain)), missed
 
     def _moved(self, scores: Values) -> Follower:
         """With the size of one more sample; a prediction that blew up, or scores that are nothing, say none."""
@@ -139,7 +142,8 @@ class Follower:
 
     def _weights(self) -> Values:
         """w, (memories,)"""
-        weights = np.exp(-_SHARPNESS * (self.losses - self.losses.min()))
+        losses = self.losses + (_LASTING if self.rows.shape[1] == 1 else 0.0)
+        weights = np.exp(-_SHARPNESS * (losses - losses.min()))
         return np.asarray(weights / weights.sum())
 
 
@@ -187,9 +191,9 @@ class Followed:
         return self.whole if simultaneous else self.points
 
 
-def _shifted(shifts: Values, missed: Values, known: Values) -> Values:
+def _shifted(shifts: Values, missed: Values, known: Values, gain: float = _GAIN) -> Values:
     """θ after samples that came together, of which each known level missed such shares, (samples, levels)."""
-    step = min(_GAIN * len(missed), _MOST_GAIN) * (missed.mean(axis=0) - LEVELS)
+    step = min(gain * len(missed), _MOST_GAIN) * (missed.mean(axis=0) - LEVELS)
     return shifts + np.where(known, step, 0.0)
 
 

@@ -166,7 +166,7 @@ def distinct_samples(marks: Values, samples: int) -> Values:
     known have labels of their own. Near-repeats count as such where they are many: two of a few samples may lie close.
     """
     rows = by_sample(marks, samples)
-    if rows.shape[1] == 0 or samples < 2:
+    if samples < 2 or not rows.any():  # latents of data that do not vary are 0
         return np.arange(samples)
     if (np.ptp(rows, axis=0) <= _AGREEING * np.abs(rows).max(axis=0)).all():
         return np.zeros(samples, dtype=int)

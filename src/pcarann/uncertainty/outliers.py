@@ -5,9 +5,10 @@
 
 A sample is suspicious if its size is above 3 and its error above 10 times a high error of good samples: the 90 %
 quantile of the calibration, or 1.5 times the error of the fit report, or the 70 % quantile of the last 20 samples that
-were accepted. Suspicious samples are held back. A single one is a bad truth and is dropped when a good sample follows.
-Five in a row whose sizes agree within a factor of 10 are a new regime: all of them are accepted, as are those that
-follow. Outputs more than 100 times as large as those of the training, as in other units, are never accepted.
+were accepted, or of those that came together with it. Suspicious samples are held back. A single one is a bad truth and
+is dropped when a good sample follows. Five in a row whose sizes agree within a factor of 10 are a new regime: all of
+them are accepted, as are those that follow. Outputs more than 100 times as large as those of the training, as in other
+units, are never accepted.
 """
 
 from __future__ import annotations

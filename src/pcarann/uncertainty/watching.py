@@ -19,7 +19,7 @@ from pcarann.backend.locking import writing
 from pcarann.uncertainty.bands import Block, Scored, scored
 from pcarann.uncertainty.fingerprints import Recognised, by_sample, repeated
 from pcarann.uncertainty.monitor import History, Met, Monitor, Values
-from pcarann.uncertainty.outliers import Outliers, Sifted, is_large, sifted, sizes_of, suspicious
+from pcarann.uncertainty.outliers import Outliers, Sifted, high_error, is_large, sifted, sizes_of, suspicious
 from pcarann.validation import check_pair_lengths, first_sample, in_block, warn_user
 
 __all__ = ["Come", "Looked", "Outcome", "Watched", "judged", "met"]
@@ -85,7 +85,8 @@ def met(
         found = None
     suspects = np.zeros(looked[0], dtype=bool)
     if outliers == "skip" and found is not None:
-        suspects = suspicious(sizes, found.absolute, before.high_error)
+        together = high_error(before.high_error, None, found.absolute[~is_large(sizes)])
+        suspects = suspicious(sizes, found.absolute, together)
     if outliers == "skip" and come.odd is not None:
         suspects = suspects | come.odd
     sorted_out = sifted(suspects, sizes, before.run)
