@@ -544,7 +544,7 @@ def test_a_flow_goes_through_all_commands(marching):
     fitted = run(*MARCH, "--step", "2", "--first", "1", "--json")
     facts = json.loads(fitted.stdout)
     assert (facts["window"], facts["rollout_trajectories"], len(facts["rollout_errors"])) == (6, 9, 6)
-    assert "Roll-out judged on 8 trajectories held out" in fitted.stderr
+    assert "Roll-out judged on 9 trajectories held out" in fitted.stderr
     model = load("flow")
     assert (model.step, model.first, model.model_.widths) == (2, 1, (30, 20))
     run("predict", "flow", "rest.npz", "-o", "p.npz", "--steps", "11")
