@@ -117,7 +117,7 @@ class Near:
     def order(self) -> Values:
         """Added to squared distances, so that of points that are equally near the first one counts, (points,)"""
         count, index = int(self.points.shape[0]), list(self.index)
-        size = float((taken(self.points.T, index) ** 2).sum()) / count
+        size = float(place_of(self.points).xp.sum(taken(self.points.T, index) ** 2)) / count
         return np.asarray(np.arange(float(count)) * (TIE * (size or 1.0) / count), dtype=np.float64)
 
     def beside(self, x: Array) -> Beside:
