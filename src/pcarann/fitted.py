@@ -211,7 +211,10 @@ class Fitted:
         parts = []
         for rows in cuts(int(inputs.shape[0]), _LOOKED_AT):
             seen = self.sight(inputs[rows, :], orbit[0][rows, :])
-            parts.append((*self.novelty_test.p_values(seen), seen.missed, self.novelty_test.gap(seen)))
+            p, worst = self.novelty_test.p_values(seen)
+            gap, new = np.zeros(len(p)), np.flatnonzero(p <= LEVEL)
+            gap[new] = self.novelty_test.gap(seen.at([int(i) for i in new]))
+            parts.append((p, worst, seen.missed, gap))
         p, worst, residual, gap = (np.concatenate(part) for part in zip(*parts, strict=True))
         return Look(inputs, orbit, p, worst, residual, gap)
 

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from pcarann import PCARaNN, load
+from pcarann import PCARaNN, Staged, load
 from pcarann.uncertainty.holes import Gaps
 from pcarann.uncertainty.novelty import LEVEL
 
@@ -133,3 +133,17 @@ def test_gaps_by_hand():
     assert not own.any()  # levels: a value that is there twice lies in no gap, and ends have none outside
     assert gaps(np.array([[0.5], [2.0], [1.0], [5.0]]))[:, 0] * spread == pytest.approx([0.5, 1.0, 0.0, 0.0])
     assert gaps.around(0, 2.2) == (1.0, 3.0)
+
+
+def test_stages_warn_between_the_levels_of_a_number(tmp_path):
+    rng = np.random.default_rng(0)
+    field, level = rng.normal(size=(40, 16)), rng.choice([1.0, 2.0], 40)
+    y = field * level[:, None]
+    model = quiet(Staged(n_stages=1, n_features=40).fit, {"a": field, "m": level}, {"u": y})
+    model.save(tmp_path / "m.model")
+    for one in (model, load(tmp_path / "m.model")):
+        with pytest.warns(UserWarning, match="between the levels"):
+            one.predict({"a": field[:3], "m": np.full(3, 1.5)})
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            one.predict({"a": field[:3], "m": level[:3]})

@@ -29,7 +29,7 @@ class Look:
     residual: Values
     """Norm of what the modes miss of each"""
     gap: Values
-    """How deep each lies in a gap between training values of a column, in spreads of the column"""
+    """How deep each lies in a gap between training values of a column, in spreads of the column; 0 if it is not new"""
     kept: int | None = None
     """The one of many inputs that `inputs` and `orbit` still hold; None where they hold all"""
 
