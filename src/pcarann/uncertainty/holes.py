@@ -39,6 +39,7 @@ _RIM, _RIM_SHARE = 2, 10  # values on either side of a gap, at least, and which 
 _LEAST_GAP = 0.01  # of the spread of a coordinate: narrower gaps are not worth a word
 _BY_CHANCE = 0.01  # probability that one of all coordinates of random samples has a gap that counts
 _LEAST_RATIO = 0.5  # of the width of the gaps around, likewise
+_ROUNDING = 1e-6  # of the largest spread of a latent: what varies less is left out
 _LEAST_FAR = 0.1  # of the usual distance to the nearest sample, likewise
 
 
@@ -173,7 +174,10 @@ class Nearest:
         share = np.cumsum(spread[order] ** 2) / max(float((spread**2).sum()), np.finfo(float).tiny)
         distinct = len(set(groups))
         most = min(_MOST_LATENTS, max(_WHITENED, distinct // _SAMPLES_EACH), len(order))
-        index = order[: min(most, int(np.searchsorted(share, _ENERGY)) + 1)]
+        # A column that the model gives little weight may still have a hole.
+        clear = int((spread > _ROUNDING * spread.max()).sum())
+        least = min(_WHITENED, max(clear, 1))
+        index = order[: min(most, max(least, int(np.searchsorted(share, _ENERGY)) + 1))]
         spread = np.where(spread[index] > 0, spread[index], 1.0)
         plain, white = np.ones(len(index)), 1.0 / spread
         white[_WHITENED:] = 0.0
