@@ -31,7 +31,7 @@ from pcarann.scale.stages import stage_samples
 from pcarann.spatial.chain import relative_error
 from pcarann.spatial.channels import Channels
 from pcarann.spatial.ends import ends_of
-from pcarann.spatial.fitted import FittedStages, range_of
+from pcarann.spatial.fitted import FittedStages, levels_of, range_of
 from pcarann.spatial.fitting import Wanted, fit_stages, held_out, judge_of_chains
 from pcarann.spatial.layout import Layout
 from pcarann.spatial.mesh_domain import MeshDomain
@@ -182,7 +182,8 @@ class Staged(Surrogate):
             known = (ranges or (lambda *asked: range_of(asked[0], every, asked[1])))(layout, units.inputs)
             record = FittedStages.of(grown, samples, start, units, (begun, 0 if judged else held), known)
             place.wait()
-            record = replace(record, packing=pair.packing, known=record.fingerprints(inputs, outputs))
+            levels = levels_of(layout, every, units.inputs) if ranges is None else ()
+            record = replace(record, packing=pair.packing, known=record.fingerprints(inputs, outputs), levels=levels)
             self._fitted = replace(record, seconds={"total": perf_counter() - began})
             self.__dict__.pop("auto_report_", None)
         return self

@@ -27,7 +27,7 @@ from pcarann.uncertainty.fingerprints import Fingerprints, Recognised, numbers_o
 from pcarann.uncertainty.monitor import History
 from pcarann.validation import check_fields, refuse_grid, warn_user
 
-__all__ = ["BEYOND", "DRAWN", "FittedStages", "Range", "range_of"]
+__all__ = ["BEYOND", "DRAWN", "FittedStages", "Levels", "Range", "levels_of", "range_of"]
 
 _AT_A_TIME = 1 << 25  # values of all members' fields on a CPU
 _AT_A_TIME_GPU = 1 << 29
@@ -36,8 +36,14 @@ DRAWN = 2.0
 BEYOND = 0.1
 """How far beside the range of the training data inputs are still like these, in ranges"""
 
+BETWEEN = 0.05
+"""How far from a level, of their range, values lie between levels"""
+_MOST_LEVELS, _REPEATED = 6, 2.5  # values of a number that has levels; times that each is there on average
+
 Range = tuple[tuple[float, ...], tuple[float, ...]]
 """Least and largest value of every component"""
+Levels = tuple[tuple[float, ...], ...]
+"""Values of every component that is a number with few of them; none for others"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +72,8 @@ class FittedStages:
     history: History | None = None
     known: Fingerprints | None = None
     """Of the samples that stages were fitted to; None in older files"""
+    levels: Levels = ()
+    """Of the inputs, in the units inside; empty where they are not known"""
 
     @classmethod
     def of(
@@ -217,7 +225,7 @@ class FittedStages:
         outside = (given < low - margin) | (given > high + margin)
         count = int(xp.sum(xp.astype(xp.any(outside, axis=tuple(range(1, outside.ndim))), xp.int64)))
         if not count:
-            return None
+            return self._between(given)
         component = int(xp.argmax(xp.astype(xp.any(outside, axis=tuple(range(outside.ndim - 1))), xp.int64)))
         ends = [float(end[component]) * self.units.inputs for end in (low, high)]
         which = f" of component {component}" if len(self.value_range[0]) > 1 else ""
@@ -225,6 +233,24 @@ class FittedStages:
         if int(inputs.shape[0]) == 1:
             return f"This input has {where} its prediction."
         return f"{count} of {int(inputs.shape[0])} inputs have {where} their predictions."
+
+    def _between(self, given: Array) -> str | None:
+        """What to say of inputs, in the units inside, that lie between levels of a component."""
+        samples = int(given.shape[0])
+        for component, levels in enumerate(self.levels):
+            if len(levels) < 2:
+                continue
+            values = to_host(given[..., component]).reshape(samples, -1)
+            apart = np.abs(values[:, :, None] - np.asarray(levels)).min(axis=2).max(axis=1)
+            new = apart > BETWEEN * (levels[-1] - levels[0])
+            if new.any():
+                which = f" of component {component}" if len(self.value_range[0]) > 1 else ""
+                told = ", ".join(f"{level * self.units.inputs:.4g}" for level in levels)
+                where = f"values between the levels{which} of the training data, {told}: do not trust"
+                if samples == 1:
+                    return f"This input has {where} its prediction."
+                return f"{int(new.sum())} of {samples} inputs have {where} their predictions."
+        return None
 
     def adapted(self, inputs: Array, outputs: Array, forgetting: float) -> FittedStages:
         """The last stage's readouts solved anew from the sums of all samples; earlier stages stay as they are."""
@@ -269,3 +295,16 @@ def range_of(layout: Layout, inputs: Array, unit: float) -> Range:
     others = tuple(range(fields.ndim - 1))
     low, high = (tuple((to_host(end(fields, axis=others)) / unit).tolist()) for end in (xp.min, xp.max))
     return low, high
+
+
+def levels_of(layout: Layout, inputs: Array, unit: float) -> Levels:
+    """The values of components of (samples, values) inputs that are numbers, where these are few and repeat."""
+    fields = to_host(layout.inputs(inputs)) / unit
+    flat = fields.reshape(len(fields), -1, fields.shape[-1])
+    found: list[tuple[float, ...]] = []
+    for component in range(flat.shape[2]):
+        values = np.unique(flat[:, 0, component])
+        constant = bool((np.ptp(flat[:, :, component], axis=1) == 0).all())
+        few = constant and 1 < len(values) <= _MOST_LEVELS and len(flat) >= _REPEATED * len(values)
+        found.append(tuple(values.tolist()) if few else ())
+    return tuple(found)

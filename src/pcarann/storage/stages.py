@@ -24,7 +24,7 @@ from pcarann.spatial.chain import Chain, Step
 from pcarann.spatial.channels import Channels, Sight
 from pcarann.spatial.choice import Settled, Trial
 from pcarann.spatial.features import Features
-from pcarann.spatial.fitted import FittedStages, Range
+from pcarann.spatial.fitted import FittedStages, Levels, Range
 from pcarann.spatial.layout import Layout
 from pcarann.spatial.report import StagesReport
 from pcarann.spatial.resolution import bands_on
@@ -48,6 +48,7 @@ class TermsError(ValueError):
     """Other terms were handed over than a model was fitted with."""
 
 
+_MOST_LEVELS = 64  # of a number
 _MOST_MEMBERS = 10_000
 _PARTS = ("shift", "scale", "limit", "mixing", "biases")
 
@@ -80,7 +81,7 @@ def described_stages(fitted: FittedStages, parameters: Mapping[str, Any]) -> tup
     stored |= {"grid": None} if isinstance(parameters["grid"], Mesh) else {}  # the layout has the mesh of the fit
     seed = parameters["random_state"]
     stored |= {"random_state": int(seed) if isinstance(seed, Integral) else None}  # a generator has moved on
-    facts = ("output_size", "value_range", "samples", "state", "calibrated")
+    facts = ("output_size", "value_range", "levels", "samples", "state", "calibrated")
     return {
         "format": FORMAT_VERSION,
         "version": __version__,
@@ -146,7 +147,16 @@ def rebuilt_stages(document: Document, arrays: Arrays, model: Any = None, terms:
         rebuilt_packing(document.get("packing"), arrays, (layout.input_grid, layout.output_grid)),
         rebuilt_history(document.get("history"), "history", tensors),
         rebuilt_known(tensors),
+        _levels(document.get("levels") or (), layout.n_inputs),
     )
+
+
+def _levels(described: Any, components: int) -> Levels:
+    found = tuple(tuple(float(value) for value in levels) for levels in described)
+    fits = len(found) in (0, components) and all(len(levels) <= _MOST_LEVELS for levels in found)
+    if not fits or not np.isfinite([value for levels in found for value in levels]).all():
+        raise ValueError("its levels do not fit its inputs")
+    return found
 
 
 def rebuilt_parameters(document: Document, fitted: FittedStages) -> dict[str, Any]:
