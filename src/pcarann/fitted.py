@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from pcarann.backend.arrays import Array, Place, cuts
 from pcarann.containers.packing import Packing
+from pcarann.containers.wording import ModeWords
 from pcarann.ensemble.adaptation import Adaptation, Rows, batch_refit
 from pcarann.ensemble.forgetting import taken_in
 from pcarann.ensemble.maps import KernelMap, RandomMap
@@ -32,7 +34,8 @@ from pcarann.uncertainty.fingerprints import Fingerprints, Recognised, numbers_o
 from pcarann.uncertainty.fit_report import FitReport
 from pcarann.uncertainty.look import Look
 from pcarann.uncertainty.monitor import History
-from pcarann.uncertainty.novelty import LEVEL, Names, Novelty, NoveltyTest, Sight, Values
+from pcarann.uncertainty.novelty import LEVEL, Names, Novelty, NoveltyTest
+from pcarann.uncertainty.sight import Sight, Values
 from pcarann.uncertainty.view import View
 from pcarann.validation import check_fields, column_names, refuse_grid
 
@@ -191,13 +194,16 @@ class Fitted:
         """Encode inputs, and compare them with the training data."""
         orbit = self.ensemble.orbit(inputs)
         if self.novelty_test is None:
-            return Look(inputs, orbit, None, None, np.empty(0))
+            return Look(inputs, orbit, None, None, np.empty(0), np.empty(0))
         parts = []
         for rows in cuts(int(inputs.shape[0]), _LOOKED_AT):
             seen = self.sight(inputs[rows, :], orbit[0][rows, :])
-            parts.append((*self.novelty_test.p_values(seen), np.linalg.norm(seen.residual, axis=1)))
-        p, worst, residual = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return Look(inputs, orbit, p, worst, residual)
+            p, worst = self.novelty_test.p_values(seen)
+            gap, new = np.zeros(len(p)), np.flatnonzero(p <= LEVEL)
+            gap[new] = self.novelty_test.gap(seen.at([int(i) for i in new]))
+            parts.append((p, worst, seen.missed, gap))
+        p, worst, residual, gap = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return Look(inputs, orbit, p, worst, residual, gap)
 
     def sight(self, inputs: Array, x: Array) -> Sight:
         """What is seen of encoded inputs beside the training data."""
@@ -210,19 +216,20 @@ class Fitted:
         first = int(look.p.argmin())
         row = slice(first, first + 1) if look.kept is None else slice(0, 1)
         seen = self.sight(look.inputs[row, :], look.orbit[0][row, :])
-        return self.novelty_test.warning(seen, look.p, int(look.worst[first]), self._names)
+        return self.novelty_test.warning(seen, look.p, int(look.worst[first]), self._names(look.inputs[row, :]))
 
     def novelty(self, look: Look) -> Novelty | None:
         """How far inputs lie from the training data; None where the file of the model does not say."""
         if self.novelty_test is None:
             return None
         seen = self.sight(look.inputs, look.orbit[0])
-        return self.novelty_test.novelty(seen, self._names)
+        return self.novelty_test.novelty(seen, self._names(look.inputs))
 
-    @property
-    def _names(self) -> Names:
+    def _names(self, inputs: Array) -> Names:
+        """Words for what is seen of encoded inputs."""
         shown = () if self.packing is None else self.packing.shown
-        return self.view.all_names(self.units.inputs, shown)
+        words = ModeWords(self.ensemble.input_pca, self.view, self.packing)
+        return self.view.all_names(self.units.inputs, shown, mode=words.mode, missed=partial(words.missed, inputs))
 
     def blocks(self, look: Look) -> Iterator[tuple[slice, Array, Array, Array | None]]:
         """Yield (rows, μ, σ, δ) for blocks of inputs: δ is a possible error outside the data, None inside."""
@@ -255,7 +262,7 @@ class Fitted:
         if not rows:
             return None
         residual = self._orbit_residual(look)
-        return self.edge.outside(self.ensemble, look.inputs, look.orbit, residual, p, rows)
+        return self.edge.outside(self.ensemble, look, residual, p, rows)
 
     def _orbit_p(self, look: Look) -> Values:
         """The p-value of inputs; with a symmetry its geometric mean over their orbit, so that it moves as they do."""

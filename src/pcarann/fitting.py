@@ -18,6 +18,7 @@ from typing import Any
 from pcarann.backend.arrays import Array, Place, place_of, taken
 from pcarann.backend.concurrency import single_threaded
 from pcarann.backend.progress import Clock, Tick
+from pcarann.containers.coding import Recoding
 from pcarann.containers.packing import Packing, packed
 from pcarann.ensemble.maps import KernelMap, RandomMap
 from pcarann.ensemble.mean_and_spread import Ensemble
@@ -44,7 +45,7 @@ from pcarann.settings import Settings
 from pcarann.symmetry.copies import Copies
 from pcarann.symmetry.group import Group
 from pcarann.uncertainty.fit_report import FitReport
-from pcarann.uncertainty.novelty import Sight
+from pcarann.uncertainty.sight import Sight
 from pcarann.uncertainty.survey import survey
 from pcarann.uncertainty.view import View, constant_channels, view_of
 from pcarann.validation import check_fields, check_pair_lengths, check_weights, column_names, required, warn_user
@@ -92,6 +93,10 @@ class Samples:
     """Columns that novelty looks at one by one; None for all"""
     parts: Mapping[str, slice] | None = None
     """Values of each output by name, where there are several"""
+    fields: tuple[tuple[str, slice], ...] = ()
+    """Name and columns of each field that became modes, where inputs were made of parts"""
+    recoding: Recoding | None = None
+    """Codes of the inputs without some samples, where they were made of parts"""
     elsewhere: Callable[[Array, Array], Elsewhere | None] | None = None
     """Who may take latent pairs to where sums over them are made"""
     looked: float = 0.0
@@ -133,7 +138,8 @@ def plain_samples(
     if pair.packing is None and len(grids[0]) == 1:
         hint_at_strangers(inputs)
     names = pair.names or column_names(X, grids[0])
-    samples = Samples(inputs, outputs, grids, units, smoothing, names, together, pair.numbers, pair.parts)
+    about = (names, together, pair.numbers, pair.parts, pair.fields, pair.recoding)
+    samples = Samples(inputs, outputs, grids, units, smoothing, *about)
     return settings, samples, pair.packing
 
 
@@ -162,12 +168,13 @@ def train(settings: Settings, samples: Samples, tick: Tick) -> Fitted:
     )
     clock.lap("members")
     report = _report(members[0].report, residuals, samples, encoded)
-    folds = _left_out_folds(encoded)
     pca = encoded.pcas[0]
+    folds = _left_out_folds(encoded) if samples.recoding is None else _recoded_folds(encoded, samples, samples.recoding)
     measured = encoded.measured[0]
     constant = constant_channels(samples.inputs, pca.grid) if measured is None else measured.constant
-    view = view_of(pca, encoded.channels, folds, samples.names, constant, samples.numbers)
-    novelty_test, edge = survey(view, pca, rows, _look(view, encoded, samples), folds)
+    view = view_of(pca, encoded.channels, folds, samples.names, constant, samples.numbers, samples.fields)
+    only_folds = rows.order.together > 1 or samples.recoding is not None
+    novelty_test, edge = survey(view, pca, rows, _look(view, encoded, samples), folds, only_folds)
     clock.lap("novelty")
     averaged = group.subset(settings.symmetry.n_predict, settings.seed) if group and settings.symmetry else (0,)
     return Fitted(
@@ -209,6 +216,7 @@ def _encode(settings: Settings, samples: Samples, group: Group | None, tick: Tic
     elements = group.subset(settings.symmetry.n_fit, settings.seed) if group and settings.symmetry else (0,)
     copies = [Copies(group, elements, settings.seed, side) for side in (0, 1)]
     few_unseen = order.together > 1 or len(order.samples) - order.inner < _FEW_UNSEEN
+    few_unseen = few_unseen and samples.recoding is None
     complaints: list[str] = []
     watched: list[Watched] = []
     measured: list[Measured | None] = [None, None]
@@ -307,6 +315,18 @@ def _left_out_folds(encoded: _Encoded) -> list[list[LeftOut]]:
     folds = [[left_out(*seen, fold) for fold in parts] for seen in encoded.watched]
     encoded.watched.clear()  # as large as the fields
     return folds
+
+
+def _recoded_folds(encoded: _Encoded, samples: Samples, recoding: Recoding) -> list[list[LeftOut]]:
+    """What is seen of samples whose fields were coded without them, field by field."""
+    order, known, unit = encoded.rows.order, recoding.samples, samples.units.inputs
+    row_of = {sample: row for row, sample in enumerate(order.samples)}
+    rows = [row_of[sample] for sample in known]
+    by_fold = [recoding.without(fold, unit) for fold in folds_of([sample // order.together for sample in known])]
+    return [
+        [replace(one, rows=[rows[i] for i in one.rows], others=[rows[i] for i in one.others]) for one in field]
+        for field in zip(*by_fold, strict=True)
+    ]
 
 
 def _look(view: View, encoded: _Encoded, samples: Samples) -> Callable[[slice], Sight]:

@@ -19,7 +19,7 @@ HOST = place_of(Y)
 
 def code(arrays, y=Y, weights=None):
     side, found = Side.of(arrays, "X")
-    return InputCode.fit(side.parts, found.arrays, y, weights or {}, seed=0), found.arrays
+    return InputCode.fit(side.parts, found.arrays, y, weights or {}, seed=0)[0], found.arrays
 
 
 def test_numbers_are_columns_and_fields_are_modes():
@@ -90,7 +90,7 @@ def test_modes_that_do_not_hold_for_other_samples_may_go():
     """Along the last modes of few samples others reach further: they would make all that is new look strange."""
     rough = RNG.standard_normal((N, 60)) / np.arange(1, 61)
     field = rough @ np.cos(np.pi * np.outer(np.arange(60), np.linspace(0, 1, 90)))
-    modes, far = module._reached(field, None, 0)
+    modes, far, _ = module._reached(field, None, 0)
     assert 4 <= modes < 60
     assert far > 0
     assert module._reached(FIELD, None, 0)[0] >= 5  # all there are, where they hold

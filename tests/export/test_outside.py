@@ -1,10 +1,12 @@
 """Inputs outside the training data: p-values and widened bands of the file are those of the model."""
 
+import warnings
+
 import numpy as np
 import pytest
 from runtime import assert_same, by_file, by_model, calibrated, pairs
 
-from pcarann import Fields
+from pcarann import Fields, PCARaNN
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* lies? outside the training data")
 FAR = np.geomspace(0.1, 1e3, 25)
@@ -40,3 +42,24 @@ def test_inputs_whose_squares_are_no_numbers_are_new_and_their_bands_infinite():
         found = by_file(model, X[:1] * 1e200)
     assert found["novelty"] <= 1e-290
     assert np.isinf(found["outputs.upper"]).all()
+
+
+def test_a_file_widens_and_tells_in_holes_as_the_model_does():
+    rng = np.random.default_rng(0)
+    x = np.linspace(0, 1, 12)
+
+    def drawn(n):
+        field = (rng.normal(size=(n, 6)) / np.arange(1, 7)) @ np.sin(np.pi * np.outer(np.arange(1, 7), x))
+        return {"k": field, "m": rng.choice([1.0, 2.0], n), "b": rng.uniform(-1, 1, n)}
+
+    def solved(d):
+        return np.cumsum(d["k"], axis=1) * d["b"][:, None] + np.sin(d["m"])[:, None]
+
+    train, held, asked = drawn(90), drawn(40), drawn(20)
+    asked["m"][:8] = 1.5
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = PCARaNN(n_members=3).fit(train, solved(train)).calibrate(held, solved(held))
+        found, wanted = by_file(model, asked), by_model(model, asked)
+    assert (wanted["novelty"][:8] <= 0.01).all()
+    assert_same(found, wanted, 1e-9)

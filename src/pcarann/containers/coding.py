@@ -24,9 +24,10 @@ from pcarann.containers.parts import Part
 from pcarann.containers.scaling import kept_points, matrix_of, scale_of
 from pcarann.features.column_units import looks_like_table
 from pcarann.features.part_weights import part_weights
+from pcarann.latent.crossfit import Fold, LeftOut, left_out_of
 from pcarann.latent.pca import fit_pca
 
-__all__ = ["FAR", "JUDGED", "MOST_MODES", "InputCode", "PartCode", "is_table"]
+__all__ = ["FAR", "JUDGED", "MOST_MODES", "InputCode", "PartCode", "Recoding", "is_table"]
 
 _ENERGY, MOST_MODES = 1 - 1e-9, 400  # of an input field
 JUDGED, _LEADING = 1000, 20  # samples and output latents by which weights are found
@@ -96,6 +97,13 @@ class PartCode:
         assert self.modes is not None
         return replace(self, modes=self.modes[:modes, :], factor=self.factor[:modes])
 
+    def shrunk(self, by: Values | None) -> PartCode:
+        """The same with factors of its leading latents multiplied by these."""
+        if by is None:
+            return self
+        count = int(self.factor.shape[0])
+        return replace(self, factor=self.factor * place_of(self.factor).put(by[:count]))
+
     def looked_at(self, matrix: Array) -> tuple[Array, int]:
         """(samples, latents), and how many samples are unlike those of the training: the modes miss much of them.
 
@@ -155,6 +163,12 @@ class InputCode:
         return found
 
     @property
+    def fields(self) -> tuple[tuple[str, slice], ...]:
+        """Name and latents of each field"""
+        parts = zip(self.codes, self.slices, strict=True)
+        return tuple((code.part.name, where) for code, where in parts if code.modes is not None)
+
+    @property
     def shown(self) -> tuple[tuple[float, float], ...]:
         """Offset and factor by which each latent is read in the user's units; those of modes stay as they are"""
         found: list[tuple[float, float]] = []
@@ -195,22 +209,22 @@ class InputCode:
         weights: Mapping[str, Any],
         seed: int,
         rows: list[int] | None = None,
-    ) -> InputCode:
+    ) -> tuple[InputCode, Recoding]:
         """Find the PCA of every field and the weight of every part, for (samples, values) outputs, or those of some.
 
         Modes are those of the quadrature, or of the nodes as they are where these make the outputs likelier: a mesh is
-        often finer where more happens.
+        often finer where more happens. The second value returned computes the code again without some of the samples.
         """
         if rows is None:
             rows = spread(int(outputs.shape[0]), JUDGED)
             outputs = taken(outputs, rows)
         _, y = fit_pca(outputs, min(_LEADING, len(rows)), name="outputs", complain=_nobody)
-        found, value = cls._likeliest(parts, arrays, weights, y, rows, seed)
+        found, value, recoding = cls._likeliest(parts, arrays, weights, y, rows, seed)
         if not weights:
-            return found
+            return found, recoding
         nodes = {name: np.ones(np.shape(weight)) for name, weight in weights.items()}
-        plain, other = cls._likeliest(parts, arrays, nodes, y, rows, seed)
-        return plain if other < value - _AS_LIKELY else found
+        plain, other, of_nodes = cls._likeliest(parts, arrays, nodes, y, rows, seed)
+        return (plain, of_nodes) if other < value - _AS_LIKELY else (found, recoding)
 
     @classmethod
     def _likeliest(
@@ -221,23 +235,67 @@ class InputCode:
         y: Array,
         rows: list[int],
         seed: int,
-    ) -> tuple[InputCode, float]:
-        """The code for these inner products, and how unlikely latents y of some outputs still are."""
+    ) -> tuple[InputCode, float, Recoding]:
+        """The code for these inner products, how unlikely latents y of some outputs still are, and how to recode."""
         place = place_of(y)
-        codes, reached, latents = [], [], []
+        codes, reached, shrinking, whole = [], [], [], []
         for part in parts:
             matrix = matrix_of(arrays[part.name], part, "X", place)
-            code, modes = _code(part, matrix, weights.get(part.name), seed)
+            code, modes, shrunk = _code(part, matrix, weights.get(part.name), seed)
             codes.append(code)
             reached.append(modes)
-            latents.append(taken(code(matrix), rows))
+            shrinking.append(shrunk)
+            whole.append(code(matrix))
+        latents = [taken(one, rows) for one in whole]
         found, value = _weighted(codes, latents, y)
-        if all(modes is None for modes in reached):
-            return cls(found), value
-        fewer = [code if modes is None else code.leading(modes) for code, modes in zip(codes, reached, strict=True)]
-        parts_of_them = [x[:, : int(code.factor.shape[0])] for x, code in zip(latents, fewer, strict=True)]
-        simpler, other = _weighted(fewer, parts_of_them, y)
-        return (cls(simpler), other) if other < value + _AS_LIKELY else (cls(found), value)
+        if any(modes is not None for modes in reached):
+            fewer = [code if modes is None else code.leading(modes) for code, modes in zip(codes, reached, strict=True)]
+            parts_of_them = [x[:, : int(code.factor.shape[0])] for x, code in zip(latents, fewer, strict=True)]
+            simpler, other = _weighted(fewer, parts_of_them, y)
+            found, value = (simpler, other) if other < value + _AS_LIKELY else (found, value)
+        found = tuple(code.shrunk(by) for code, by in zip(found, shrinking, strict=True))
+        # What a weighted code has been multiplied by since `whole` was computed.
+        factors = [new.factor / old.factor[: new.factor.shape[0]] for new, old in zip(found, codes, strict=True)]
+        return (
+            cls(found),
+            value,
+            Recoding(tuple(whole), tuple(factors), tuple(code.modes is not None for code in found)),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Recoding:
+    """Codes of the training samples as they would be if some samples had not been there.
+
+    The PCA of a field has seen all training samples. Along its last modes they reach less far than new samples, so
+    the training samples say how far is usual only if each is coded by the PCA of others. Latents of all modes replace
+    the field here: they span all of its samples.
+    """
+
+    latents: tuple[Array, ...]
+    """Of each part without weights, all modes of a field, (samples, latents)"""
+    factors: tuple[Array, ...]
+    """w of those that are used"""
+    fields: tuple[bool, ...]
+    """Whether a part is a field"""
+    known: tuple[int, ...] | None = None
+    """Training samples that the latents belong to; None for all"""
+
+    @property
+    def samples(self) -> tuple[int, ...]:
+        """Training samples that the latents belong to"""
+        return tuple(range(int(self.latents[0].shape[0]))) if self.known is None else self.known
+
+    def without(self, fold: Fold, unit: float) -> list[LeftOut]:
+        """What the fields of a fold look like to codes fitted to the other samples; codes are divided by a unit."""
+        left = set(fold.left)
+        others = [row for row in range(len(self.samples)) if row not in left]
+        parts = zip(self.latents, self.factors, self.fields, strict=True)
+        return [
+            left_out_of(fold.looked, taken(latents, fold.looked), others, taken(latents, others), factor / unit)
+            for latents, factor, field in parts
+            if field
+        ]
 
 
 def _weighted(codes: Sequence[PartCode], latents: Sequence[Array], y: Array) -> tuple[tuple[PartCode, ...], float]:
@@ -260,8 +318,11 @@ def is_table(part: Part, array: Array) -> bool:
     return not bool(xp.any(spreads > 0)) or looks_like_table(array, spreads)
 
 
-def _code(part: Part, matrix: Array, quadrature: Any, seed: int) -> tuple[PartCode, int | None]:
-    """The code of a part without weights, and how many of its modes hold for other samples, if not all of them."""
+def _code(part: Part, matrix: Array, quadrature: Any, seed: int) -> tuple[PartCode, int | None, Values | None]:
+    """The code of a part without weights, how many of its modes hold for other samples if not all do, and factors.
+
+    The factors are those by which latents have to shrink for other samples to reach as far as the weights assume.
+    """
     place = place_of(matrix)
     xp, unit = place.xp, scale_of(matrix)
     matrix = matrix / unit
@@ -270,14 +331,16 @@ def _code(part: Part, matrix: Array, quadrature: Any, seed: int) -> tuple[PartCo
         spreads = xp.std(matrix, axis=0)
         there = spreads > 1e-14 * xp.max(xp.abs(matrix), axis=0)
         usual = xp.where(xp.abs(mean) > 0, xp.abs(mean), xp.ones_like(mean))  # a number that never changed
-        return PartCode(part, unit, mean, None, None, 1.0 / xp.where(there, spreads, usual)), None
+        return PartCode(part, unit, mean, None, None, 1.0 / xp.where(there, spreads, usual)), None, None
     weights = None if quadrature is None else place.put(np.ravel(quadrature)[kept_points(part)])
-    modes, far = _reached(matrix, weights, seed)
+    modes, far, shrunk = _reached(matrix, weights, seed)
     pca = _field_pca(matrix, weights)
+    if len(shrunk) < pca.n_components:  # of further modes nobody knows what they are to other samples
+        pca = replace(pca, modes=pca.modes[: len(shrunk), :], singular_values=pca.singular_values[: len(shrunk)])
     size = float(xp.sqrt(xp.sum(pca.singular_values**2) / matrix.shape[0])) or 1.0
     factor = place.zeros(pca.n_components) + 1.0 / size
     found = PartCode(part, unit, pca.mean, pca.modes, weights, factor, far)
-    return found, modes if modes < pca.n_components else None
+    return found, modes if modes < pca.n_components else None, shrunk
 
 
 def _field_pca(matrix: Array, weights: Array | None) -> Any:
@@ -285,15 +348,16 @@ def _field_pca(matrix: Array, weights: Array | None) -> Any:
     return pca if pca.n_components <= MOST_MODES else fit_pca(matrix, MOST_MODES, weights=weights, complain=_nobody)[0]
 
 
-def _reached(matrix: Array, weights: Array | None, seed: int) -> tuple[int, float]:
-    """How many modes hold for samples that they have not seen, and what they miss of these, from four fifths.
+def _reached(matrix: Array, weights: Array | None, seed: int) -> tuple[int, float, Values]:
+    """How many modes hold for samples that they have not seen, what they miss of these, and factors, from four fifths.
 
     Along the last modes of few samples others reach much further than those: such modes say little, and would make all
-    that is new look strange. They go where the outputs are as likely without them.
+    that is new look strange. They go where the outputs are as likely without them. Where they stay, they are multiplied
+    by the factors: their weights are found from samples that they have seen, in units of the spread of these.
     """
     count = int(matrix.shape[0])
     if count < _FEWEST:
-        return MOST_MODES, math.inf
+        return MOST_MODES, math.inf, np.ones(MOST_MODES)
     order = permutation(count, seed=seed, stream=_STREAM)
     inner, held = taken(matrix, sorted(order[count // 5 :])), taken(matrix, sorted(order[: count // 5]))
     pca = _field_pca(inner, weights)
@@ -302,11 +366,16 @@ def _reached(matrix: Array, weights: Array | None, seed: int) -> tuple[int, floa
     ends = np.cumsum([0, *_grouped(len(seen))])
     groups = [slice(int(a), int(b)) for a, b in pairwise(ends)]
     further = [unseen[part].sum() > _FURTHER * seen[part].sum() for part in groups]
+    shrunk = np.ones(len(seen))
+    for part, is_further in zip(groups, further, strict=True):
+        if is_further:
+            shrunk[part] = math.sqrt(seen[part].sum() / unseen[part].sum())
+    shrunk = np.minimum.accumulate(shrunk)
     modes = int(groups[further.index(True)].start) if any(further) else MOST_MODES
     modes = max(modes, min(_FEWEST_MODES, len(seen)))
     _, missed = _encoded(held, pca.mean, pca.modes[: min(modes, len(seen)), :], weights)
     size = math.sqrt(float(seen.sum()))
-    return modes, FAR * max(float(missed.max()), 1e-6 * size)
+    return modes, FAR * max(float(missed.max()), 1e-6 * size), shrunk
 
 
 def _grouped(count: int) -> list[int]:

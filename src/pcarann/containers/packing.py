@@ -17,7 +17,7 @@ import array_api_compat as compat
 import numpy as np
 
 from pcarann.backend.arrays import Array, Place, place_of
-from pcarann.containers.coding import InputCode
+from pcarann.containers.coding import InputCode, Recoding
 from pcarann.containers.labels import is_labelled, is_labelled_set
 from pcarann.containers.parts import Opened, Side, refuse_other_samples
 from pcarann.containers.quadrature import quadrature_of
@@ -140,6 +140,8 @@ class Packed(NamedTuple):
     y: Any
     packing: Packing | None = None
     quadrature: tuple[Values | None, Values | None] = (None, None)
+    recoding: Recoding | None = None
+    """Codes of the inputs without some samples, where they were made of parts"""
 
     @property
     def is_plain(self) -> bool:
@@ -157,6 +159,12 @@ class Packed(NamedTuple):
         """Columns of X that are numbers as they were handed over, not modes of a field; None where X has no modes"""
         code = None if self.packing is None else self.packing.input_code
         return code.numbers if isinstance(code, InputCode) else None
+
+    @property
+    def fields(self) -> tuple[tuple[str, slice], ...]:
+        """Name and columns of X of each field that became modes"""
+        code = None if self.packing is None else self.packing.input_code
+        return code.fields if isinstance(code, InputCode) else ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -188,9 +196,10 @@ def packed(
     if is_one(inputs):
         return Packed(given.first, array, packing, (told[0].get(inputs.names[0]), weight))
     flat = check_fields(array, "y", place, scalar=True)[0]
-    coder = InputCode.fit(inputs.parts, given.arrays, flat, told[0], seed)
+    coder, recoding = InputCode.fit(inputs.parts, given.arrays, flat, told[0], seed)
     found = coder(given.arrays, place)[0]
-    return Packed(found, array, replace(packing, input_code=coder), (np.ones(int(found.shape[1])), weight))
+    weights = (np.ones(int(found.shape[1])), weight)
+    return Packed(found, array, replace(packing, input_code=coder), weights, recoding if coder.fields else None)
 
 
 def opened_sides(X: Any, y: Any) -> tuple[tuple[Side, Opened], tuple[Side, Opened]]:

@@ -20,7 +20,8 @@ from pcarann.export.graph import Sheet, Value
 from pcarann.fitted import Fitted
 from pcarann.latent.channels import latent_parts
 from pcarann.latent.resampled import Resampled
-from pcarann.uncertainty.extrapolation import CERTAIN, LEAST_SHARE, MIRRORED, ROUNDING
+from pcarann.uncertainty.extrapolation import CERTAIN, FAR_AWAY, LEAST_SHARE, MIRRORED, ROUNDING, Near
+from pcarann.uncertainty.holes import Gaps
 from pcarann.uncertainty.novelty import LEAST_P, LEVEL, shells, tail_of
 
 __all__ = ["Looks", "possible_error"]
@@ -41,12 +42,16 @@ class Looks:
     """What leading modes miss of each channel, (samples, elements, channels)"""
     all_p: Value
     """p-values, (samples, elements)"""
+    gap: Value | None
+    """How deep inputs lie in a gap between training values of a column, (samples, 1); None without such columns"""
 
     @classmethod
     def of(cls, sheet: Sheet, fitted: Fitted, fields: Value, x: Value) -> Looks:
         """Look at inputs as a record does."""
-        residual = _residual(sheet, fitted, fields, x, _leading(fitted))
-        return cls(fields, x, residual, _p_values(sheet, fitted, fields, x, residual))
+        every = np.ones((fitted.ensemble.input_pca.n_components, 1))
+        residual = _residual(sheet, fitted, fields, x, every if fitted.view.fields else _leading(fitted))
+        seen = _Seen.of(sheet, fitted, fields, x, residual)
+        return cls(fields, x, residual, _p_values(sheet, fitted, seen), seen.deepest)
 
     @property
     def p(self) -> Value:
@@ -71,19 +76,61 @@ def possible_error(model: LatentModel, fitted: Fitted, looks: Looks, apart: Call
     distance = sheet.averaged(_norm(sheet, steps), [1])
     missed = sheet.maximum(_missed(sheet, fitted, looks) - edge.residual, 0.0)
     distance = (distance + missed) / edge.size  # (samples, 1)
+    mirrored, unknown = inside - share * steps, None
+    if edge.near is not None:
+        beside = _beside(sheet, edge.near, looks.x)
+        far = sheet.averaged(beside[2], [1]) / edge.size
+        if looks.gap is not None and model.elements == 1:
+            far = sheet.maximum(far, looks.gap)
+            certain = sheet.minimum(looks.gap, 1.0)
+            unknown = certain * certain * edge.output_range(fitted.ensemble)
+        hole = sheet("Greater", far, distance)  # (samples, 1)
+        wide = sheet.reshaped(hole, (1, 1))
+        distance, share = sheet.where(hole, far, distance), sheet.where(wide, 1.0, share)
+        inside, mirrored = sheet.where(wide, beside[0], inside), sheet.where(wide, beside[1], mirrored)
     p = sheet("Exp", sheet.averaged(sheet("Log", looks.all_p), [1], keep=True))
     certainty = sheet.minimum(sheet.maximum(sheet("Log", LEVEL / p) / math.log(CERTAIN), 0.0), 1.0)
-    pair = sheet.joined([sheet("Unsqueeze", one, _FIRST) for one in (inside, inside - share * steps)], axis=0)
+    pair = sheet.joined([sheet("Unsqueeze", one, _FIRST) for one in (inside, mirrored)], axis=0)
     latents = sheet.averaged(model.latents(pair), [0])
     halves = sheet("Reshape", latents, np.asarray([2, -1, fitted.ensemble.output_pca.n_components]))
-    at_edge, mirrored = (sheet.one_of(halves, i, axis=0) for i in (0, 1))
+    at_edge, mirror = (sheet.one_of(halves, i, axis=0) for i in (0, 1))
     spread = to_host(edge.output_spread(fitted.ensemble))
-    changes = [sheet("Abs", one) for one in (apart(at_edge), model.change(at_edge - mirrored))]
-    none = sheet.less(distance, np.nextafter(ROUNDING, 1.0))  # new in combination alone; false for NaN
+    changes = [sheet("Abs", one) for one in (apart(at_edge), model.change(at_edge - mirror))]
+    none = sheet.less(distance, np.nextafter(ROUNDING, 1.0))  # inside in every respect; false for NaN
     with sheet.loosely():
-        found = (changes[0] + changes[1] / sheet.reshaped(share, (1,)) + distance * spread) * certainty
+        found = changes[0] + changes[1] / sheet.reshaped(share, (1,)) + distance * spread
+        found = (found if unknown is None else found + unknown) * certainty
         found = sheet.where(sheet.less(found, math.inf), found, math.inf)  # NaN is no less
         return sheet.where(none, 0.0, found)
+
+
+def _beside(sheet: Sheet, near: Near, x: Value) -> tuple[Value, Value, Value]:
+    """`Near.beside` for (samples, elements, latent) x; the distance is (samples, elements, 1)."""
+    points = to_host(near.points)
+    index = list(near.index)
+    short, few = sheet.gathered(x, np.asarray(index), axis=2), points[:, index]
+    squares = _squares(sheet, short, few) + near.order
+    nearest = _where_least(sheet, squares, points)
+    way = sheet.gathered(nearest, np.asarray(index), axis=2) - short
+    behind = sheet.less(way @ few.T, sheet.summed(way * short, [-1], keep=True))
+    squares = sheet.where(behind, squares, FAR_AWAY)
+    some = sheet.less(sheet.least(squares, [-1], keep=True), FAR_AWAY)
+    opposite = sheet.where(some, _where_least(sheet, squares, points), nearest)
+    return nearest, opposite, sheet.maximum(_norm(sheet, way) - near.usual, 0.0)
+
+
+def _where_least(sheet: Sheet, squares: Value, points: Values) -> Value:
+    """The point of the least squared distance."""
+    weights = 1.0 - sheet.counted(sheet.less(sheet.least(squares, [-1], keep=True), squares))
+    found: Value = (weights / sheet.summed(weights, [-1], keep=True)) @ points
+    return found
+
+
+def _squares(sheet: Sheet, x: Value, points: Values) -> Value:
+    """Squared distances of (samples, elements, latent) x to points, (samples, elements, points)."""
+    own = sheet.summed(x * x, [-1], keep=True)
+    found: Value = own - x @ (2.0 * points.T) + (points**2).sum(axis=1)
+    return found
 
 
 def _inside(sheet: Sheet, edge: Any, x: Value) -> Value:
@@ -103,8 +150,10 @@ def _missed(sheet: Sheet, fitted: Fitted, looks: Looks) -> Value:
 
 
 def _leading(fitted: Fitted) -> Values:
-    """Which latents are looked at in each channel: 1 or 0, (latent, channels)."""
+    """Which latents are looked at in each channel: 1 or 0, (latent, channels); of fields those that are looked at."""
     view = fitted.view
+    if view.fields:
+        return np.repeat(np.eye(len(view.modes)), view.modes, axis=0)
     found = np.zeros((fitted.ensemble.input_pca.n_components, len(view.sizes)))
     for c, (where, count) in enumerate(zip(latent_parts(view.sizes), view.modes, strict=True)):
         found[where.start : where.start + count, c] = 1.0
@@ -126,20 +175,72 @@ def _residual(sheet: Sheet, fitted: Fitted, fields: Value, x: Value, modes: Valu
     return sheet.sqrt(total if resampled else sheet.maximum(total - (x * x) @ modes, 0.0))
 
 
-def _p_values(sheet: Sheet, fitted: Fitted, fields: Value, x: Value, residual: Value) -> Value:
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """Statistics of inputs without signs, one kind after another, (samples, elements, all)."""
+
+    statistics: Value
+    columns: int
+    residuals: int
+    holes: tuple[int, int]
+    deepest: Value | None
+    """The deepest gap of a column, (samples, 1)"""
+
+    @classmethod
+    def of(cls, sheet: Sheet, fitted: Fitted, fields: Value, x: Value, residual: Value) -> _Seen:
+        test, pca, view = fitted.novelty_test, fitted.ensemble.input_pca, fitted.view
+        assert test is not None
+        numbers = np.arange(float(pca.mean.shape[0]))[None, :]
+        columns = view.columns(numbers, pca.grid)[0, :].astype(np.int64)
+        parts = [sheet.gathered(fields, columns, axis=2)] if len(columns) else []
+        leading = _leading(fitted)
+        if view.fields:
+            codes = np.concatenate([np.arange(n) + s for (_, s), n in zip(view.fields, view.modes, strict=True)])
+            looked = sheet.gathered(fields, codes, axis=2)
+            scaled = looked / np.asarray(view.spreads)
+        else:
+            spread = to_host(pca.singular_values) / fitted.pca_samples**0.5
+            looked = sheet.gathered(x, np.flatnonzero(leading.sum(axis=1)), axis=2)
+            scaled = x / np.where(spread > 0, spread, 1.0)
+        parts += [looked, sheet.sqrt((scaled * scaled) @ leading)]
+        residuals = 0 if view.fields else len(view.sizes)
+        if residuals:
+            parts.append(sheet.maximum(residual, test.floor))
+        deepest, holes = None, test.holes
+        if holes is not None and holes.sizes[0]:
+            own = holes.sizes[0] - len(holes.latents)
+            coordinates = [sheet.gathered(parts[0], np.arange(own), axis=2)] if own else []
+            coordinates += [sheet.gathered(looked, np.asarray(holes.latents), axis=2)] if holes.latents else []
+            gaps = holes.gaps
+            inside = _inside_gaps(sheet, gaps, sheet.joined(coordinates, axis=2))
+            ratios = inside / gaps.scale
+            parts.append(sheet.maximum(sheet.greatest(ratios, [-1]) - gaps.least, 0.0))
+            if own:
+                deep = sheet.where(sheet("Greater", ratios, gaps.least[:, None]), inside, 0.0)
+                spreads = sheet.one_of(sheet.greatest(deep, [-1]) / gaps.unit, 0)
+                deepest = sheet.greatest(sheet.gathered(spreads, np.arange(own)), [-1], keep=True)
+                deepest = sheet.maximum(deepest, 0.0)
+        if holes is not None:
+            near = holes.nearest
+            short = sheet.gathered(x, np.asarray(near.index), axis=2)
+            far = [_squares(sheet, short * scale, near.points * scale) for scale in near.scales]
+            parts += [sheet.sqrt(sheet.maximum(sheet.least(one, [-1], keep=True), 0.0)) for one in far]
+        sizes = (0, 0) if holes is None else holes.sizes
+        return cls(sheet.joined(parts, axis=2), len(columns), residuals, sizes, deepest)
+
+
+def _inside_gaps(sheet: Sheet, gaps: Gaps, values: Value) -> Value:
+    """How far (samples, elements, coordinates) values are from the ends of each gap, negative outside of it."""
+    wide = sheet("Unsqueeze", values, _LAST)
+    return sheet.minimum(wide - gaps.low, gaps.high - wide)
+
+
+def _p_values(sheet: Sheet, fitted: Fitted, seen: _Seen) -> Value:
     """p-values, (samples, elements)."""
-    test, pca, leading = fitted.novelty_test, fitted.ensemble.input_pca, _leading(fitted)
+    test = fitted.novelty_test
     assert test is not None
-    spread = to_host(pca.singular_values) / fitted.pca_samples**0.5
-    scaled = x / np.where(spread > 0, spread, 1.0)
-    distance = sheet.sqrt((scaled * scaled) @ leading)
-    numbers = np.arange(float(pca.mean.shape[0]))[None, :]
-    columns = fitted.view.columns(numbers, pca.grid)[0, :].astype(np.int64)
-    seen = np.flatnonzero(leading.sum(axis=1))
-    base = [sheet.gathered(x, seen, axis=2), distance, sheet.maximum(residual, test.floor)]
-    base = [sheet.gathered(fields, columns, axis=2), *base] if len(columns) else base
-    index, sign = _table(len(columns), latent_parts(fitted.view.modes))
-    statistics = sheet.gathered(sheet.joined(base, axis=2), index, axis=2) * sign
+    index, sign = _table(seen.columns, latent_parts(fitted.view.modes), seen.residuals, seen.holes)
+    statistics = sheet.gathered(seen.statistics, index, axis=2) * sign
     statistics = sheet.where(sheet.less(sheet("Abs", statistics), math.inf), statistics, math.inf)
     body, excess = (_padded(part, test.groups) for part in (test.tails.body, test.tails.excess))
     depth = sheet.greatest((statistics - body) / excess, [-1])
@@ -149,10 +250,14 @@ def _p_values(sheet: Sheet, fitted: Fitted, fields: Value, x: Value, residual: V
     return sheet.least(sheet.minimum(ranked, least * float(len(test.groups))), [-1])
 
 
-def _table(columns: int, parts: Sequence[slice]) -> tuple[Values, Values]:
-    """Where each statistic stands among columns, latents, distances and residuals, and its sign: (groups, most) each.
+def _table(
+    columns: int, parts: Sequence[slice], residuals: int, holes: tuple[int, int] = (0, 0)
+) -> tuple[Values, Values]:
+    """Where each statistic stands among columns, latents, distances, residuals and holes, and its sign.
 
-    >>> _table(1, [slice(0, 2)])[0]
+    Both are (groups, most).
+
+    >>> _table(1, [slice(0, 2)], 1)[0]
     array([[0, 0, 0, 0],
            [1, 2, 1, 2],
            [3, 3, 3, 3],
@@ -169,8 +274,11 @@ def _table(columns: int, parts: Sequence[slice]) -> tuple[Values, Values]:
         if part.stop - part.start > 1:
             groups.append([columns + latents + c])
             signs.append([1.0])
-    groups.append([columns + latents + channels + c for c in range(channels)])
-    signs.append([1.0] * channels)
+    start = columns + latents + channels
+    for count in (residuals, *holes):
+        groups.append([start + i for i in range(count)])
+        signs.append([1.0] * count)
+        start += count
     sizes = [len(group) for group in groups if group]
     index, sign = (np.concatenate([np.asarray(one) for one in table if one]) for table in (groups, signs))
     return _padded(index, sizes), _padded(sign, sizes)

@@ -14,14 +14,16 @@ Small matrices are decomposed; in large ones the known modes are the start of tw
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from pcarann.backend.arrays import Array, place_of, taken, to_host
 from pcarann.backend.random import permutation, spread
 from pcarann.latent.pca import Centred
 
-__all__ = ["Fold", "LeftOut", "folds_of", "left_out"]
+__all__ = ["Fold", "LeftOut", "folds_of", "left_out", "left_out_of"]
 
 _MOST_LEFT_OUT = 128  # in one fold, which is enough for many samples
 _FOLDS = 8  # of few samples, so that all of them are left out once
@@ -48,6 +50,10 @@ class LeftOut:
     """Some of the others"""
     scores: Any
     """Their latents up to positive factors, (others, components), which tell the signs of the modes"""
+
+    def leading(self, modes: int) -> LeftOut:
+        """The same with fewer latents."""
+        return replace(self, x=self.x[:, :modes], spread=self.spread[:modes], scores=self.scores[:, :modes])
 
     def aligned(self, latents: Any) -> Any:
         """The latents x with the signs of the PCA of all samples, whose (samples, components) latents these are."""
@@ -101,6 +107,24 @@ def left_out(centred: Centred, gram: Array, vectors: Array, fold: Fold) -> LeftO
     left = set(fold.left)
     others = [row for row in range(centred.shape[0]) if row not in left]
     return (_few_samples if centred.wide else _few_values)(centred, gram, vectors, fold, others)
+
+
+def left_out_of(rows: list[int], left: Array, others: list[int], kept: Array, factor: Array) -> LeftOut:
+    """Fit a PCA to the (samples, values) fields that are kept, and apply it to those that are left out.
+
+    Latents are multiplied by a factor each, (components,); there are no more of them than factors.
+    """
+    xp = place_of(kept).xp
+    mean = xp.mean(kept, axis=0)
+    left, kept = left - mean, kept - mean
+    count = min(int(kept.shape[1]), int(factor.shape[0]))
+    identity = place_of(kept).put(np.eye(int(kept.shape[1]))[:, :count])
+    energies, basis = _leading(kept.T @ kept, identity)
+    factor = factor[: int(energies.shape[0])]
+    some = spread(len(others), _SIGNING)
+    scores = (taken(kept, some) @ basis) * factor
+    x = (left @ basis) * factor
+    return _as_left_out(rows, x, energies * factor**2, xp.sum(x**2, axis=1), others, some, scores)
 
 
 def _few_samples(centred: Centred, gram: Array, vectors: Array, fold: Fold, others: list[int]) -> LeftOut:

@@ -18,7 +18,7 @@ import numpy as np
 
 from pcarann.backend.arrays import Place, place_of, to_host
 from pcarann.backend.random import spread
-from pcarann.containers.coding import FAR, JUDGED, MOST_MODES, InputCode, PartCode, is_table
+from pcarann.containers.coding import FAR, JUDGED, MOST_MODES, InputCode, PartCode, Recoding, is_table
 from pcarann.containers.packing import Packed, Packing, is_one, opened_sides, told_weights
 from pcarann.containers.parts import Opened, Part, Side, said_of
 from pcarann.containers.scaling import OutputCode, power_of_two, squared_unit
@@ -124,8 +124,9 @@ def lazily_packed(X: Any, y: Any, *, mesh: Mesh | None, place: Place, seed: int)
         packing = replace(packing, output_code=code)
     if is_one(inputs):
         return Packed(given.first, array, packing, (weights[0].get(inputs.names[0]), weight))
-    coder, latents = _coded(inputs, given, as_lazy(array, "y", scalar=True), weights[0], place, seed)
-    return Packed(latents, array, replace(packing, input_code=coder), (np.ones(int(latents.shape[1])), weight))
+    coder, recoding, latents = _coded(inputs, given, as_lazy(array, "y", scalar=True), weights[0], place, seed)
+    both = (np.ones(int(latents.shape[1])), weight)
+    return Packed(latents, array, replace(packing, input_code=coder), both, recoding if coder.fields else None)
 
 
 def refuse_unknown_parts(**sides: Any) -> None:
@@ -185,8 +186,8 @@ def _scaled(code: OutputCode, truth: Opened) -> Any:
 
 def _coded(
     inputs: Side, given: Opened, y: Any, weights: Mapping[str, Any], place: Place, seed: int
-) -> tuple[InputCode, Any]:
-    """How inputs become latents, from samples that fit into memory, and the latents of all."""
+) -> tuple[InputCode, Recoding, Any]:
+    """How inputs become latents, from samples that fit into memory, also without some of these; the latents of all."""
     fold, budget = Fold.of(replace(inputs, single=False)), Budget.now()
     arrays, outputs = dict(zip(inputs.names, lazy_parts(inputs, given, "X"), strict=True)), matrix_of(y)
     matrix, count = fold.joined(list(arrays.values())), int(y.shape[0])
@@ -206,14 +207,14 @@ def _coded(
             _refuse_bad(matrix_of(as_lazy(arrays[name], "X", scalar=True)), said_of("X", name))
     if not np.isfinite(truth).all():
         _refuse_bad(outputs, "y")
-    coder = InputCode.fit(few, some, place.put(truth), told, seed, judged)
+    coder, recoding = InputCode.fit(few, some, place.put(truth), told, seed, judged)
     codes = (spanned[one.part.name].of_fields(one) if one.part.name in spanned else one for one in coder.codes)
     coder = InputCode(tuple(codes))
     cut = cut_along(matrix, 0, budget, "X")
     own = [(part.start,) for part in cut.parts]
     constants = {"coder": coder, "fold": fold, "place": place}
     _, kept = over_blocks(coded_block, cut.blocks(matrix), own, constants, nothing, shown="coding X")
-    return coder, place.xp.concat([place.put(one) for one in kept])
+    return coder, replace(recoding, known=tuple(rows)), place.xp.concat([place.put(one) for one in kept])
 
 
 def _room(values: int, budget: Budget) -> int:

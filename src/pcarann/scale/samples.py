@@ -63,8 +63,9 @@ def lazy_samples(
         found.append(fields)
         units.append(_unit(fields))
     divided = [one if isinstance(one, Lazy) or u == 1.0 else one / u for one, u in zip(found, units, strict=True)]
-    parts = (pair.names, together, pair.numbers, pair.parts, on_workers, time.perf_counter() - begun)
-    return settings, Samples(divided[0], divided[1], grids, Units(*units), smoothing, *parts), pair.packing
+    parts = (pair.names, together, pair.numbers, pair.parts, pair.fields, pair.recoding, on_workers)
+    about = (grids, Units(*units), smoothing, *parts, time.perf_counter() - begun)
+    return settings, Samples(divided[0], divided[1], *about), pair.packing
 
 
 def scale_report(samples: Samples) -> ScaleReport:

@@ -42,7 +42,7 @@ def stage_samples(X: Any, y: Any, most: int | None, seed: int, together: int) ->
     for value, name in ((X, "X"), (required(y), "y")):
         if len(np.shape(value)) < 2:
             raise ValueError(f"{name} must have shape (samples, …), found {np.shape(value)}.")
-    X, y, packing, _ = lazily_packed(X, required(y), mesh=None, place=place_of(None), seed=seed)
+    X, y, packing, *_ = lazily_packed(X, required(y), mesh=None, place=place_of(None), seed=seed)
     inputs, outputs = (as_lazy(one, name) for one, name in ((X, "X"), (y, "y")))
     count = int(inputs.shape[0])
     check_pair_lengths(count, int(outputs.shape[0]))

@@ -94,7 +94,7 @@ def _of_latents(fitted: Fitted, look: Look) -> Sighting:
         if look.p is None or look.worst is None:
             return look
         orbit = [x[rows, :] for x in look.orbit]
-        return Look(look.inputs[rows, :], orbit, look.p[rows], look.worst[rows], look.residual[rows])
+        return Look(look.inputs[rows, :], orbit, look.p[rows], look.worst[rows], look.residual[rows], look.gap[rows])
 
     def outside(rows: slice) -> int:
         return 0 if look.p is None else int((look.p[rows] <= LEVEL).sum())

@@ -159,7 +159,12 @@ def _novelty_test(test: NoveltyTest | None, tensors: Tensors) -> dict[str, Any] 
     _add(tensors, "reach", test.tails, "body", "excess")
     _add(tensors, "reach", test, "depths", "surprises")
     tensors |= {"reach.low": test.ranges[0], "reach.high": test.ranges[1]}
-    return {"floor": test.floor, "farthest": test.farthest, "groups": test.groups}
+    found = {"floor": test.floor, "farthest": test.farthest, "groups": test.groups}
+    if test.holes is None:
+        return found
+    _add(tensors, "reach.gaps", test.holes.gaps, "low", "high", "scale", "least", "unit")
+    _add(tensors, "reach.nearest", test.holes.nearest, "scales", "points", "usual")
+    return found | {"holes": {"latents": test.holes.latents, "index": test.holes.nearest.index}}
 
 
 def _edge(edge: Edge | None, tensors: Tensors) -> dict[str, Any] | None:
@@ -168,7 +173,11 @@ def _edge(edge: Edge | None, tensors: Tensors) -> dict[str, Any] | None:
     _add(tensors, "edge", edge, "low", "high", "spread")
     if edge.columns is not None:
         tensors |= {f"edge.columns.{end}": to_host(edge.columns[i]) for i, end in enumerate(("low", "high"))}
-    return {name: getattr(edge, name) for name in ("farthest", "residual", "size", "samples")}
+    found: dict[str, Any] = {name: getattr(edge, name) for name in ("farthest", "residual", "size", "samples")}
+    if edge.near is None:
+        return found
+    tensors["edge.points"] = to_host(edge.near.points)
+    return found | {"near": {"index": edge.near.index, "usual": edge.near.usual}}
 
 
 def _adaptation(fitted: Fitted, tensors: Tensors) -> dict[str, Any] | None:

@@ -22,7 +22,7 @@ from pcarann.latent.resampled import Resampled
 from pcarann.latent.smoothing import Smoothing
 from pcarann.latent.units import Units
 from pcarann.options import Adapt, Fields, Grid, Kernel, Refine, resolved
-from pcarann.storage.arrays import Arrays, count_of
+from pcarann.storage.arrays import Arrays, count_of, numbers
 from pcarann.storage.formats import FACTS, Document, Tensors
 from pcarann.storage.groups import Elements, rebuilt_group
 from pcarann.storage.limits import Allowance, shape_of
@@ -31,8 +31,9 @@ from pcarann.storage.packing import rebuilt_packing
 from pcarann.storage.streams import rebuilt_choice, rebuilt_followed, rebuilt_history, rebuilt_local
 from pcarann.symmetry.generators import Symmetry
 from pcarann.uncertainty.conformal import Calibration, PartsCalibration
-from pcarann.uncertainty.extrapolation import Edge
+from pcarann.uncertainty.extrapolation import Edge, Near
 from pcarann.uncertainty.fit_report import FitReport
+from pcarann.uncertainty.holes import Gaps, Holes, Nearest
 from pcarann.uncertainty.novelty import NoveltyTest, Tails
 from pcarann.uncertainty.view import View
 
@@ -56,6 +57,7 @@ def rebuilt(document: Document, arrays: Arrays) -> tuple[Fitted, dict[str, Any]]
     features = rebuilt_features(document, feature_map, x[: min(samples * len(copied), rows), :], arrays)
     members = rebuilt_members(document["reports"], features, output_pca.n_components, arrays)
     points = {math.prod(output_pca.grid), math.prod(getattr(output_pca, "trained_grid", output_pca.grid))}
+    view = _view(document["view"], input_pca)
     fitted = Fitted(
         ensemble=Ensemble(input_pca, output_pca, members, group, averaged).tried(x),
         x=x,
@@ -63,8 +65,8 @@ def rebuilt(document: Document, arrays: Arrays) -> tuple[Fitted, dict[str, Any]]
         feature_map=feature_map,
         smoothing=_smoothing(document["smoothing"], input_pca.grid, allowance),
         copied=copied,
-        view=_view(document["view"], input_pca),
-        novelty_test=_novelty_test(document["reach"], tensors),
+        view=view,
+        novelty_test=_novelty_test(document["reach"], tensors, view, input_pca.n_components),
         edge=_edge(document["edge"], arrays, input_pca),
         units=_units(document["units"]),
         weights=arrays("weights", rows) if "weights" in arrays else None,
@@ -206,7 +208,17 @@ def _view(described: dict[str, Any] | None, pca: PCA) -> View:
     sizes, modes, constant = (tuple(int(n) for n in described[name]) for name in ("sizes", "modes", "constant"))
     told = described.get("numbers")
     numbers = None if told is None else tuple(int(n) for n in told)
-    view = View(sizes, modes, tuple(str(name) for name in described["names"]), constant, numbers)
+    coded = tuple((str(name), int(start)) for name, start in described.get("fields") or ())
+    spreads = tuple(float(one) for one in described.get("spreads") or ())
+    view = View(sizes, modes, tuple(str(name) for name in described["names"]), constant, numbers, coded, spreads)
+    if coded:
+        ends = [start + size for (_, start), size in zip(coded, sizes, strict=False)]
+        fits = len(coded) == len(sizes) == len(modes) and all(0 < m <= n for m, n in zip(modes, sizes, strict=True))
+        fits = fits and all(start >= 0 for _, start in coded) and max(ends) <= columns and len(view.names) == columns
+        fits = fits and len(spreads) == sum(modes) and all(0 < one < math.inf for one in spreads)
+        if not fits or constant or numbers is None or not all(0 <= c < columns for c in numbers):
+            raise ValueError("its view does not fit its code")
+        return view
     fits = sum(sizes) == pca.n_components and len(modes) == len(sizes) and len(grid) >= (len(sizes) > 1)
     fits = fits and all(0 < m <= n for m, n in zip(modes, sizes, strict=True))
     fits = fits and int(pca.mean.shape[0]) % len(sizes) == 0
@@ -218,7 +230,7 @@ def _view(described: dict[str, Any] | None, pca: PCA) -> View:
     return view
 
 
-def _novelty_test(described: dict[str, Any] | None, tensors: Tensors) -> NoveltyTest | None:
+def _novelty_test(described: dict[str, Any] | None, tensors: Tensors, view: View, latents: int) -> NoveltyTest | None:
     if described is None:
         return None
     names = ("body", "excess", "depths", "surprises", "low", "high")
@@ -229,7 +241,43 @@ def _novelty_test(described: dict[str, Any] | None, tensors: Tensors) -> Novelty
         raise ValueError("its test of novelty does not fit together")
     residual, distance = (float(part) for part in described["farthest"])
     floor = float(described["floor"])
-    return NoveltyTest(Tails(body, excess), groups, depths, surprises, floor, (residual, distance), (low, high))
+    holes = _holes(described.get("holes"), tensors, sum(view.modes), latents, len(low) - sum(view.modes))
+    if holes is not None and sum(holes.sizes) > sum(groups):
+        raise ValueError("its test of novelty does not fit together")
+    return NoveltyTest(Tails(body, excess), groups, depths, surprises, floor, (residual, distance), (low, high), holes)
+
+
+def _holes(
+    described: dict[str, Any] | None, tensors: Tensors, looked_at: int, latents: int, columns: int
+) -> Holes | None:
+    """What tells holes, for so many latents that are looked at, latents and columns."""
+    if described is None:
+        return None
+    low = numbers(tensors, "reach.gaps.low")
+    if low.ndim != 2:
+        raise ValueError("reach.gaps.low is no table")
+    count, many = low.shape
+    shapes = {"high": (count, many), "scale": (count, many), "least": (count,), "unit": (count,)}
+    high, scale, least, unit = (numbers(tensors, f"reach.gaps.{name}", *shape) for name, shape in shapes.items())
+    index = _index(described["index"], latents)
+    points = numbers(tensors, "reach.nearest.points")
+    scales = numbers(tensors, "reach.nearest.scales", 2, len(index))
+    usual = numbers(tensors, "reach.nearest.usual", 2)
+    looked = _index(described["latents"], looked_at)
+    fits = points.ndim == 2 and points.shape[1] == len(index) > 0 and len(points)
+    if not fits or count - len(looked) not in (0, columns) or not many:
+        raise ValueError("what tells holes in its data does not fit together")
+    if (unit <= 0).any() or (scale <= 0).any() or (high < low).any():
+        raise ValueError("its gaps have no width")
+    return Holes(looked, Gaps(low, high, scale, least, unit), Nearest(index, scales, points, usual))
+
+
+def _index(described: Any, count: int) -> tuple[int, ...]:
+    """Numbers of some of so many things."""
+    found = tuple(int(i) for i in described)
+    if not all(0 <= i < count for i in found):
+        raise ValueError(f"{str(found)[:100]} are not among {count}")
+    return found
 
 
 def _without_nan(name: str, tensors: Tensors) -> np.ndarray[Any, Any]:
@@ -250,7 +298,16 @@ def _edge(described: dict[str, Any] | None, arrays: Arrays, pca: PCA) -> Edge | 
     farthest, residual, size = (float(described[name]) for name in ("farthest", "residual", "size"))
     if not (np.isfinite([farthest, residual, size]).all() and size > 0 and int(described["samples"]) > 0):
         raise ValueError("its edge is nowhere")
-    return Edge(latents[0], latents[1], latents[2], farthest, columns, residual, size, int(described["samples"]))
+    near, said = None, described.get("near")
+    if said is not None:
+        points = arrays("edge.points")
+        if points.ndim != 2 or not points.shape[0] or int(points.shape[1]) != pca.n_components:
+            raise ValueError(f"edge.points has shape {points.shape}")
+        near = Near(points, _index(said["index"], pca.n_components), float(said["usual"]))
+        if not 0 <= near.usual < math.inf or not near.index:
+            raise ValueError("its edge is nowhere")
+    count = int(described["samples"])
+    return Edge(latents[0], latents[1], latents[2], farthest, columns, residual, size, count, near)
 
 
 def _adaptation(described: dict[str, Any] | None, fitted: Fitted, arrays: Arrays) -> Adaptation | None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pcarann.backend.arrays import Array
-from pcarann.uncertainty.novelty import Values
+from pcarann.uncertainty.sight import Values
 
 __all__ = ["Look"]
 
@@ -28,6 +28,8 @@ class Look:
     """The statistic that is deepest in its tail"""
     residual: Values
     """Norm of what the modes miss of each"""
+    gap: Values
+    """How deep each lies in a gap between training values of a column, in spreads of the column; 0 if it is not new"""
     kept: int | None = None
     """The one of many inputs that `inputs` and `orbit` still hold; None where they hold all"""
 
@@ -39,6 +41,7 @@ class Look:
         own = int(looks[at].p.argmin())  # type: ignore[union-attr]
         row = slice(own, own + 1) if looks[at].kept is None else slice(0, 1)
         before = sum(len(look.residual) for look in looks[:at])
-        p, worst, residual = (np.concatenate([getattr(look, n) for look in looks]) for n in ("p", "worst", "residual"))
+        names = ("p", "worst", "residual", "gap")
+        of_all: dict[str, Any] = {name: np.concatenate([getattr(look, name) for look in looks]) for name in names}
         orbit = [x[row, :] for x in looks[at].orbit]
-        return cls(looks[at].inputs[row, :], orbit, p, worst, residual, before + own)
+        return cls(looks[at].inputs[row, :], orbit, kept=before + own, **of_all)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,8 @@ from pcarann.backend.arrays import Array, cuts, place_of, to_host
 from pcarann.latent.channels import channel_sizes, is_constant, latent_parts
 from pcarann.latent.crossfit import LeftOut
 from pcarann.latent.pca import PCA, missed
-from pcarann.uncertainty.novelty import Names, Sight, Values
+from pcarann.uncertainty.novelty import Names
+from pcarann.uncertainty.sight import Sight, Values
 
 __all__ = ["View", "constant_channels", "leading_channels", "view_of"]
 
@@ -39,6 +41,10 @@ class View:
     """Channels that are constant on their grid, each a column"""
     numbers: tuple[int, ...] | None = None
     """Columns that are looked at one by one; None for all, where they are not too many"""
+    fields: tuple[tuple[str, int], ...] = ()
+    """Name and first column of fields that became columns: these columns are then looked at, a field being a channel"""
+    spreads: tuple[float, ...] = ()
+    """Standard deviations of these columns over the training inputs, as far as they are looked at"""
 
     def columns(self, inputs: Array, grid: tuple[int, ...]) -> Array:
         """The columns of (samples, values) inputs, (samples, columns)."""
@@ -57,18 +63,21 @@ class View:
         found[list(self.numbers)] = ends
         return found
 
-    def all_names(self, unit: float, shown: Sequence[tuple[float, float]] = ()) -> Names:
+    def all_names(self, unit: float, shown: Sequence[tuple[float, float]] = (), **words: Any) -> Names:
         """Names in the order of columns and channels, for inputs that were divided by a unit.
 
-        `shown` says for each column how it is read, where they were made of others.
+        `shown` says for each column how it is read, where they were made of others; `words` are further parts of
+        the names.
         """
         which = self.constant or self.numbers
         columns = tuple(self.names[c] for c in which) if which is not None and which != () else self.names
         read = tuple(shown if self.numbers is None else (shown[c] for c in self.numbers)) if shown else ()
-        return Names(columns, self.names, unit, read)
+        return Names(columns, tuple(name for name, _ in self.fields) or self.names, unit, read, **words)
 
     def sight(self, pca: PCA, samples: int, inputs: Array, x: Array) -> Sight:
         """What is seen of (samples, values) inputs with latents x, in units of the spread that a PCA of so many had."""
+        if self.fields:
+            return self._coded(inputs, pca, x)
         residuals = []
         size = int(pca.mean.shape[0]) // len(self.sizes)
         for c, seen in enumerate(self._seen):
@@ -83,10 +92,29 @@ class View:
         residuals = [to_host(missed(energies[:, c], x[:, seen])) for c, seen in enumerate(self._seen)]
         return self._sight(pca, samples, residuals, columns, x)
 
+    def coded(self, inputs: Array) -> Array:
+        """The columns of all fields in (samples, values) inputs, one field after another."""
+        parts = [inputs[:, start : start + size] for (_, start), size in zip(self.fields, self.sizes, strict=True)]
+        return place_of(inputs).xp.concat(parts, axis=1)
+
+    def _coded(self, inputs: Array, pca: PCA, latents: Array) -> Sight:
+        x, parts = np.concatenate([to_host(inputs[:, seen]) for seen in self._seen], axis=1), latent_parts(self.modes)
+        white = x / np.asarray(self.spreads)
+        distance = np.stack([np.sqrt((white[:, part] ** 2).sum(axis=1)) for part in parts], axis=1)
+        columns, missed = to_host(self.columns(inputs, pca.grid)), to_host(pca.residual(inputs, latents))
+        return Sight(x, distance, distance[:, :0], columns, to_host(latents), missed, parts)
+
+    def source(self, at: int) -> tuple[int, int, int]:
+        """The channel of a latent that is looked at, its number there, and where it stands in latents or columns."""
+        for c, (part, seen) in enumerate(zip(latent_parts(self.modes), self._seen, strict=True)):
+            if at < part.stop:
+                return c, at - part.start, seen.start + at - part.start
+        raise IndexError(at)
+
     @property
     def _seen(self) -> list[slice]:
-        """Latents of each channel that are looked at"""
-        starts = (where.start for where in latent_parts(self.sizes))
+        """Latents of each channel that are looked at, or columns of each field"""
+        starts = [start for _, start in self.fields] or [where.start for where in latent_parts(self.sizes)]
         return [slice(start, start + count) for start, count in zip(starts, self.modes, strict=True)]
 
     def _sight(self, pca: PCA, samples: int, residuals: list[Values], columns: Array, x: Array) -> Sight:
@@ -96,7 +124,11 @@ class View:
         pairs = zip(kept, self._seen, strict=True)
         distance = [np.sqrt(((one / to_host(spread[seen])) ** 2).sum(axis=1)) for one, seen in pairs]
         whole = np.concatenate(kept, axis=1)
-        return Sight(whole, np.stack(distance, 1), np.stack(residuals, 1), to_host(columns), latent_parts(self.modes))
+        residual = np.stack(residuals, 1)
+        missed = np.linalg.norm(residual, axis=1)
+        return Sight(
+            whole, np.stack(distance, 1), residual, to_host(columns), to_host(x), missed, latent_parts(self.modes)
+        )
 
 
 def view_of(
@@ -106,15 +138,28 @@ def view_of(
     names: Sequence[str],
     constant: tuple[int, ...],
     numbers: tuple[int, ...] | None = None,
+    fields: Sequence[tuple[str, slice]] = (),
 ) -> View:
     """How inputs are to be looked at, of which these channels are constant on their grid.
 
-    `numbers` are columns that are looked at one by one, if not all.
+    `numbers` are columns that are looked at one by one, if not all; `fields` are names and columns of fields that
+    became modes, for each of which there are folds.
     """
     sizes = tuple(channel_sizes(pca)) if channels > 1 else (pca.n_components,)
+    if fields:
+        sizes = tuple(where.stop - where.start for _, where in fields)
     ranks = [min((one.x.shape[1] for one in part), default=size) for size, part in zip(sizes, folds, strict=False)]
     modes = tuple(min(pair) for pair in zip(sizes, ranks or sizes, strict=True))
     leading = leading_channels(pca.grid)
+    if fields:
+        # The spread in the largest fold, which is the smallest where modes have seen few samples.
+        spreads = tuple(
+            float(max(np.mean([one.spread[j] for one in part]), np.finfo(float).tiny))
+            for part, count in zip(folds, modes, strict=True)
+            for j in range(count)
+        )
+        starts = tuple((name, where.start) for name, where in fields)
+        return View(sizes, modes, tuple(names), (), numbers, starts, spreads)
     kind, count = "column", min(math.prod(pca.grid), _MOST_COLUMNS)
     if channels > 1 or constant:
         kind, count = "channel", max(channels, leading)
