@@ -125,7 +125,7 @@ def p_among(depth: Values, reference: Values) -> Values:
     What k excesses of mean b say of the next one, their mean being uncertain, is (1 + e/kb)^(−k).
 
     >>> print(p_among(np.array([0.5, 8.5, 20.0]), np.arange(1.0, 10.0)).round(4))
-    [1.e+00 2.e-01 7.e-04]
+    [1.     0.2    0.0043]
     """
     tail, count = tail_of(reference)
     above = len(reference) - np.searchsorted(reference, depth, side="left")
