@@ -39,7 +39,7 @@ from pcarann.fitted import Fitted
 from pcarann.latent.channels import channel_count, channel_sizes, fit_channels
 from pcarann.latent.crossfit import LeftOut, folds_of, left_out
 from pcarann.latent.pca import PCA, Centred
-from pcarann.latent.repeats import groups_of
+from pcarann.latent.repeats import joint_groups
 from pcarann.latent.rows import LeaveOut, Order, TrainingRows
 from pcarann.latent.smoothing import Smoothing
 from pcarann.latent.source import Measured, PcaOptions, Source
@@ -143,16 +143,9 @@ def plain_samples(
     if pair.packing is None and len(grids[0]) == 1:
         hint_at_strangers(inputs)
     names = pair.names or column_names(X, grids[0])
-    about = (names, _groups(inputs, outputs, together), pair.numbers, pair.parts, pair.fields, pair.recoding)
+    about = (names, joint_groups(inputs, outputs, together), pair.numbers, pair.parts, pair.fields, pair.recoding)
     samples = Samples(inputs, outputs, grids, units, smoothing, *about)
     return settings, samples, pair.packing
-
-
-def _groups(inputs: Array, outputs: Array, together: int) -> list[int]:
-    """Labels of samples that repeat each other; of so many in a row, which belong together, as of one sample."""
-    xp, count = place_of(inputs).xp, int(inputs.shape[0]) // together
-    labels = groups_of(*(xp.reshape(fields, (count, -1)) for fields in (inputs, outputs)))
-    return [label for label in labels for _ in range(together)]
 
 
 def train(settings: Settings, samples: Samples, tick: Tick) -> Fitted:

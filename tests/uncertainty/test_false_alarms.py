@@ -136,3 +136,24 @@ def test_a_mode_outside_its_range_is_told_by_the_place_where_it_is_largest():
         found = model.novelty({"k": a[:3] + bump, "b": np.zeros(3)})
     assert "of k" in found.reasons[0]
     assert "x = " in found.reasons[0]
+
+
+@pytest.mark.parametrize("samples", [20, 60, 200])
+def test_rows_of_factors_that_repeat_training_rows_are_not_new(samples):
+    rng = np.random.default_rng(samples)
+    X = np.eye(4)[rng.integers(0, 4, samples)]
+    model = PCARaNN(n_members=1, widths=(40, 20)).fit(X, X @ np.sin(np.outer(np.arange(4), np.arange(1, 9))))
+    assert np.asarray(model.novelty(X).p_value).min() > LEVEL
+
+
+def test_three_to_five_samples_flag_hardly_any_exchangeable_input():
+    shares = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X, fresh = (rng.uniform(size=(n, 3)) for n in (3 + seed % 3, 200))
+        y = np.sin(X @ np.ones((3, 1)) + np.linspace(0, 1, 10))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = PCARaNN(n_members=1, widths=(40, 20)).fit(X, y)
+        shares.append(np.mean(np.asarray(model.novelty(fresh).p_value) <= LEVEL))
+    assert np.mean(shares) <= 0.02

@@ -10,6 +10,7 @@ import pytest
 from pcarann import PCARaNN
 from pcarann.readout.direct import solve_readout
 from pcarann.readout.leave_out import distinct_residuals, refitted_residuals
+from pcarann.uncertainty.fit_report import FitReport
 
 W = np.random.default_rng(1).normal(size=(6, 30))
 
@@ -126,3 +127,23 @@ def test_a_ridge_is_chosen_alike_with_and_without_repeats():
     options = {"n_components": (3, 3), "widths": (60, 40), "scales": (1.0, 1.0), "n_members": 1, "ridge": "gcv"}
     once, often = fitted(X, y, **options), fitted(*four_times_shuffled(X, y), **options)
     assert 0.1 <= often.ridge_ / once.ridge_ <= 10
+
+
+def test_a_lazy_fit_groups_repeats_as_one_in_memory():
+    dask_array = pytest.importorskip("dask.array")
+    X, u = (np.repeat(part, 5, axis=0) for part in _table(12))
+    lazy = [dask_array.from_array(part, chunks=(17, *part.shape[1:])) for part in (X, u)]
+    found, known = (PCARaNN(n_members=2, widths=(40, 20)).fit(*pair).fit_report_ for pair in (lazy, (X, u)))
+    assert found.distinct == known.distinct == 12
+    assert found.relative_error == pytest.approx(known.relative_error, rel=1e-6)
+
+
+def test_repeats_of_a_sample_count_once_in_the_error():
+    groups = [0] * 50 + list(range(1, 51))
+    report = FitReport.of_errors([1.0] * 50 + [0.0] * 50, [1.0] * 100, [2.0] * 100, groups=groups)
+    assert report.relative_error == pytest.approx(1 / 51)
+
+
+def _table(samples):
+    X = np.random.default_rng(3).uniform(0.5, 2, (samples, 3))
+    return X, X[:, :1] * np.sin(3 * np.linspace(0, 1, 30) * (1 + X[:, 1:2])) + X[:, 2:]

@@ -22,7 +22,7 @@ from pcarann.latent.channels import latent_parts
 from pcarann.latent.resampled import Resampled
 from pcarann.uncertainty.extrapolation import CERTAIN, FAR_AWAY, LEAST_SHARE, MIRRORED, ROUNDING, Near
 from pcarann.uncertainty.holes import Gaps
-from pcarann.uncertainty.novelty import LEAST_P, LEVEL, shells, tail_of
+from pcarann.uncertainty.novelty import LEAST_P, LEVEL, shells, tail_of, with_ties
 
 __all__ = ["Looks", "possible_error"]
 
@@ -302,7 +302,7 @@ def _p_among(sheet: Sheet, depth: Value, references: Sequence[Values]) -> Value:
     power = np.asarray([-float(count) for _, count in tails])
     reference = np.stack(references)
     many = float(reference.shape[1])
-    below = sheet.summed(sheet.counted(sheet.less(reference, sheet("Unsqueeze", depth, _LAST))), [-1])
+    below = sheet.summed(sheet.counted(sheet.less(with_ties(reference), sheet("Unsqueeze", depth, _LAST))), [-1])
     beyond = sheet.maximum(depth - reference[:, -1], 0.0)
     p = (1.0 + many - below) / (many + 1.0) * sheet("Pow", 1.0 + beyond / far, power)
     return sheet.maximum(p, LEAST_P)

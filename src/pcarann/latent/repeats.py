@@ -24,7 +24,7 @@ from scipy.spatial.distance import pdist
 from pcarann.backend.arrays import Array, place_of, to_host
 from pcarann.backend.random import uniform
 
-__all__ = ["groups_of"]
+__all__ = ["groups_of", "joint_groups"]
 
 Values = np.ndarray[Any, np.dtype[Any]]
 
@@ -64,6 +64,13 @@ def groups_of(inputs: Array, outputs: Array) -> list[int]:
     if labels.max() == 0:  # nothing could be held out
         return list(range(len(labels)))
     return _in_order(labels)
+
+
+def joint_groups(inputs: Array, outputs: Array, together: int) -> list[int]:
+    """Label (samples, values) pairs as `groups_of` does; of each block of `together` samples as of one sample."""
+    xp, count = place_of(inputs).xp, int(inputs.shape[0]) // together
+    labels = groups_of(*(xp.reshape(fields, (count, -1)) for fields in (inputs, outputs)))
+    return [label for label in labels for _ in range(together)]
 
 
 def _standardised(fields: Array, stream: tuple[int, ...]) -> tuple[Values, Values]:

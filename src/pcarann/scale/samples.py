@@ -16,6 +16,7 @@ from pcarann.backend.arrays import Array, Place, place_of, to_host
 from pcarann.containers.packing import Packing
 from pcarann.features.column_units import hint_at_strangers, looks_like_table
 from pcarann.fitting import Samples, order_of
+from pcarann.latent.repeats import joint_groups
 from pcarann.latent.smoothing import Smoothing
 from pcarann.latent.units import Units
 from pcarann.scale.engine import computed
@@ -53,7 +54,7 @@ def lazy_samples(
     inputs, smoothing = _smoothed(sides[0][0], grids[0], settings.fields.smoothing)
     if isinstance(inputs, Lazy) and len(grids[0]) == 1 and pair.packing is None:
         hint_at_strangers(inputs.rows(spread_rows(inputs, 2000)))
-    groups = [sample // together for sample in range(count)]  # repeats among lazy samples are not looked for
+    groups = _groups(inputs, sides[1][0], together)
     order = order_of(settings, count, groups)
     found, units = [], []
     for side, fields in enumerate((inputs, sides[1][0])):
@@ -67,6 +68,15 @@ def lazy_samples(
     parts = (pair.names, groups, pair.numbers, pair.parts, pair.fields, pair.recoding, on_workers)
     about = (grids, Units(*units), smoothing, *parts, time.perf_counter() - begun)
     return settings, Samples(divided[0], divided[1], *about), pair.packing
+
+
+def _groups(inputs: Any, outputs: Any, together: int) -> list[int]:
+    """Labels of samples that repeat each other, where all of them fit into memory; else of `together` in a row."""
+    count = int(inputs.shape[0])
+    if any(isinstance(one, Lazy) and one.most_rows < count for one in (inputs, outputs)):
+        return [sample // together for sample in range(count)]
+    x, u = (one.rows(list(range(count))) if isinstance(one, Lazy) else one for one in (inputs, outputs))
+    return joint_groups(x, u, together)
 
 
 def scale_report(samples: Samples) -> ScaleReport:

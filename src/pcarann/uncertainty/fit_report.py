@@ -75,16 +75,20 @@ class FitReport:
         0.05
         """
         missed, sizes, centred = (np.asarray(to_host(part), dtype=float) for part in (missed, sizes, centred))
-        errors = np.sqrt(missed / np.where(sizes > 0, sizes, 1.0))
+        owners = np.unique(np.arange(len(missed)) if groups is None else np.asarray(groups), return_inverse=True)[1]
+        distinct, samples = int(owners.max()) + 1, len(missed)
+        # Every distinct sample counts once: the mean over its repeats stands for it.
+        counts = np.bincount(owners)
+        errors = np.bincount(owners, np.sqrt(missed / np.where(sizes > 0, sizes, 1.0))) / counts
+        missed, sizes, centred = (np.bincount(owners, part) / counts for part in (missed, sizes, centred))
+        owners = np.arange(distinct)
         error, total = float(np.mean(errors)), float(np.sum(centred))
         varies = total > _ROUNDING * float(np.sum(sizes))
         unexplained = float(np.sum(missed)) / total if varies else 0.0
-        owners = np.unique(np.arange(len(missed)) if groups is None else np.asarray(groups), return_inverse=True)[1]
-        distinct = int(owners.max()) + 1
-        found = cls(error, 1 - unexplained, len(missed), parts=parts, distinct=distinct)
+        found = cls(error, 1 - unexplained, samples, parts=parts, distinct=distinct)
         if readout is not None:
             found = replace(found, solver=readout.solver, rank=readout.rank, ridge=readout.ridge)
-        if distinct < 2:
+        if distinct < 2 or not math.isfinite(error):
             return found
         deviation = _standard_error(errors - error, owners)
         of_r2 = _standard_error((missed - unexplained * centred) * (len(missed) / total), owners) if varies else 0.0
@@ -169,6 +173,8 @@ class FitReport:
 
     @property
     def _caution(self) -> str:
+        if self.relative_error == 0 and self.r2 == 1:
+            return " Caution: all outputs are equal, so nothing is known of samples with other outputs."
         distinct = self.samples if self.distinct is None else self.distinct
         if distinct >= _FEW:
             return ""

@@ -167,16 +167,15 @@ class Nearest:
     """Median over the training samples, (statistics,)"""
 
     @classmethod
-    def of(cls, x: Values, groups: Any, rows: Sequence[int]) -> tuple[Nearest, Values]:
+    def of(cls, x: Values, groups: Any, rows: Sequence[int], table: bool) -> tuple[Nearest, Values]:
         """Compare (samples, latents) x with some rows, and all samples with those rows of other groups."""
         spread = np.sqrt((x**2).mean(axis=0))
         order = np.argsort(-spread, kind="stable")
         share = np.cumsum(spread[order] ** 2) / max(float((spread**2).sum()), np.finfo(float).tiny)
         distinct = len(set(groups))
         most = min(_MOST_LATENTS, max(_WHITENED, distinct // _SAMPLES_EACH), len(order))
-        # A column that the model gives little weight may still have a hole.
-        clear = int((spread > _ROUNDING * spread.max()).sum())
-        least = min(_WHITENED, max(clear, 1))
+        # A column of a table that the model gives little weight may still have a hole.
+        least = max(1, min(_WHITENED, int((spread > _ROUNDING * spread.max()).sum()))) if table else 1
         index = order[: min(most, max(least, int(np.searchsorted(share, _ENERGY)) + 1))]
         spread = np.where(spread[index] > 0, spread[index], 1.0)
         plain, white = np.ones(len(index)), 1.0 / spread
@@ -216,7 +215,7 @@ class Holes:
         latents = () if covered else latents[:_MOST_LATENTS]
         values = np.concatenate([seen.columns[:, : 0 if trajectories else None], seen.x[:, list(latents)]], axis=1)
         gaps, measured = Gaps.of(values, groups)
-        nearest, far = Nearest.of(seen.latents, groups, rows)
+        nearest, far = Nearest.of(seen.latents, groups, rows, table)
         return cls(latents, gaps, nearest), np.concatenate([measured, far], axis=1)
 
     @property

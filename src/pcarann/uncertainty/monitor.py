@@ -217,6 +217,11 @@ class Monitor:
     ) -> Monitor:
         """What a history says, with the samples that count and that were learned in all, and a further reason."""
         recent, reason = history.recent, history.reason or reason
+        if not reason and history.outliers >= max(_FEW, history.observed):
+            reason = (
+                f"{history.outliers} samples were left out, more than the {history.observed} that count: if they are "
+                "right, learn them with outliers='learn', or fit again."
+            )
         at = [int(np.flatnonzero(level == LEVELS)[0]) for level in _SHOWN]
         return cls(
             history.observed,

@@ -34,7 +34,7 @@ from pcarann.latent.pca import PCA
 from pcarann.uncertainty.holes import Holes
 from pcarann.uncertainty.sight import Sight, Values
 
-__all__ = ["LEAST_P", "LEVEL", "Names", "Novelty", "NoveltyTest", "Tails", "p_among", "shells", "tail_of"]
+__all__ = ["LEAST_P", "LEVEL", "Names", "Novelty", "NoveltyTest", "Tails", "p_among", "shells", "tail_of", "with_ties"]
 
 LEVEL = 0.01
 """p-value at which an input counts as new"""
@@ -46,6 +46,8 @@ LEAST_P = 1e-300
 _SHELLS = (4, 16, 64)  # leading latents, whose tails must not be measured by those of the weak ones behind them
 _AS_SMALL = 10.0  # times the least p-value, up to which that of another group says the same
 _UNMOVED = 5.0  # such units a coordinate that never changed is from its tail
+_LEAST_UPPER, _OF_ONE = 4, 2.0  # values of a tail, and what its length is at least, times the number of samples
+_TIE = 1e-9  # of a depth
 _FEW = 20  # samples in a reference, of which half of the tail counts
 _REAL_RESIDUAL = 1e-3  # share of a field that its modes may miss before it counts as new
 
@@ -125,14 +127,20 @@ def p_among(depth: Values, reference: Values) -> Values:
     What k excesses of mean b say of the next one, their mean being uncertain, is (1 + e/kb)^(−k).
 
     >>> print(p_among(np.array([0.5, 8.5, 20.0]), np.arange(1.0, 10.0)).round(4))
-    [1.     0.2    0.0043]
+    [1.    0.2   0.012]
     """
     tail, count = tail_of(reference)
-    above = len(reference) - np.searchsorted(reference, depth, side="left")
+    above = len(reference) - np.searchsorted(with_ties(reference), depth, side="left")
     beyond = np.maximum(depth - reference[-1], 0.0)
     p: Values = (1 + above) / (len(reference) + 1) * (1 + beyond / (count * tail)) ** -count
     # So far out that squares are no numbers any more.
     return np.where(np.isfinite(depth), np.maximum(p, LEAST_P), LEAST_P)
+
+
+def with_ties(reference: Values) -> Values:
+    """A reference raised by rounding, so that inputs equal to training samples tie with them."""
+    raised: Values = reference + _TIE * (1.0 + np.abs(reference))
+    return raised
 
 
 def tail_of(reference: Values) -> tuple[float, int]:
@@ -140,9 +148,11 @@ def tail_of(reference: Values) -> tuple[float, int]:
 
     A few samples do not tell whether their tail is exponential: it counts for fewer values than it has.
     """
-    upper = reference[int(_BODY * len(reference)) :]
-    count = len(upper) * len(reference) / (len(reference) + _FEW)
-    return max(float((upper - upper[0]).mean()), _LEAST_TAIL), max(1, round(count))
+    samples = len(reference)
+    upper = reference[max(0, min(int(_BODY * samples), samples - _LEAST_UPPER)) :]
+    count = len(upper) * samples / (samples + _FEW)
+    least = max(_LEAST_TAIL, _OF_ONE / samples)  # depths have tails of about 1
+    return max(float((upper - upper[0]).mean()), least), max(1, round(count))
 
 
 def p_among_others(depth: Values) -> Values:

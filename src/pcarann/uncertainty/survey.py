@@ -27,6 +27,7 @@ _FAR = (-1e300, 1e300)  # ends of what has no range
 _MEASURED = 256  # fields at a time that are looked at
 _MOST_REFERENCE = 2000  # samples
 _USUAL = 0.8  # of the training samples have another one as near as is usual
+_FEW_DISTINCT, _EQUAL = 12, 1e-6  # samples, and what rows of repeats differ by at most, of the size of all
 _STATES = 4  # samples of a group, from which on they are taken as states of a trajectory
 _STRETCHES = 8  # into which one trajectory alone is cut
 
@@ -46,6 +47,8 @@ def survey(
     """
     inner, samples = rows.order.inner, rows.samples
     some = [inner + i for i in spread(samples - inner, _MOST_REFERENCE)]
+    if _few_repeated(rows):  # inputs repeat a few samples: what was left out is not like them
+        some, folds = [], []
     if not some and not folds:  # of very many samples, those that the PCA has seen say the same
         some = spread(samples, _MOST_REFERENCE)
     seen = _Seen.over(look, cuts(samples, _MEASURED if place_of(rows.x).on_host else samples), some)
@@ -86,6 +89,17 @@ def _groups(rows: TrainingRows) -> tuple[list[int], list[int]]:
         groups = [row * _STRETCHES // samples for row in range(samples)]
     points = list(range(samples)) if _trajectories(rows) else rows.firsts
     return groups, [points[i] for i in spread(len(points), MOST_POINTS)]
+
+
+def _few_repeated(rows: TrainingRows) -> bool:
+    """Whether the inputs are repeats of a few distinct ones, as the levels of a factor are."""
+    if not rows.order.grouped or rows.order.distinct >= _FEW_DISTINCT:
+        return False
+    x = to_host(rows.x[: rows.samples, :])
+    labels = np.asarray([rows.order.groups[sample] for sample in rows.order.samples])
+    first = {label: row for row, label in reversed(list(enumerate(labels)))}
+    apart = np.abs(x - x[[first[label] for label in labels]]).max(initial=0.0)
+    return bool(apart <= _EQUAL * np.abs(x).max(initial=0.0))
 
 
 def _trajectories(rows: TrainingRows) -> bool:
