@@ -67,7 +67,7 @@ def test_five_samples_twenty_times_give_the_bands_of_five(models, kind, near):
 def test_one_sample_sixty_times_gives_infinite_intervals_with_a_warning(models, kind):
     model, (X, y) = models[kind], samples(1, 1, kind)
     calibrated(model, np.repeat(X, 60, axis=0), np.repeat(y, 60, axis=0))
-    with pytest.warns(UserWarning, match="1 calibration samples are too few"):
+    with pytest.warns(UserWarning, match="1 calibration sample is too few"):
         band = model.predict_interval(X, alpha=0.05)
     assert np.isinf(band.upper).all()
 

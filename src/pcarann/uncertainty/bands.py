@@ -125,9 +125,9 @@ def factor_of(calibration: Calibration, values: int, alpha: float, method: Metho
     """q of so many values; where it is infinite, a warning that says how many samples are needed."""
     factor = calibration.factor(alpha, method, values)
     if np.isinf(to_host(factor)).any():
-        needed = samples_needed(alpha, calibration.points, method)
+        needed, few = samples_needed(alpha, calibration.points, method), calibration.n_samples
         warn_user(
-            f"{calibration.n_samples} calibration samples are too few for alpha={alpha} with method={method!r}: "
+            f"{few} calibration {'sample is' if few == 1 else 'samples are'} too few for alpha={alpha} with method={method!r}: "
             f"{needed} are needed. Intervals are infinite."
         )
     return factor

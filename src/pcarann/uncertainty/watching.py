@@ -121,7 +121,7 @@ def _said_of_outliers(skipped: list[int], sizes: Values, learned: bool) -> list[
     which, has = ("Sample", "has") if len(skipped) == 1 else ("Samples", "have")
     times = f"{max(sizes[i] for i in skipped):.3g} times as large as those of the training"
     used = "not learned" if learned else "not counted"
-    advice = " If that is right, learn it with outliers='learn'." if learned else ""
+    advice = " If they are right, use outliers='learn'." if learned else " If they are right, fit again."
     return [
         f"{which} {shown}, counted from 0, {has} outputs up to {times} and errors far beyond all that are known: "
         f"{used}, and intervals stay as they are.{advice}"
