@@ -127,7 +127,7 @@ def factor_of(calibration: Calibration, values: int, alpha: float, method: Metho
     if np.isinf(to_host(factor)).any():
         needed, few = samples_needed(alpha, calibration.points, method), calibration.n_samples
         warn_user(
-            f"{few} calibration {'sample is' if few == 1 else 'samples are'} too few for alpha={alpha} with method={method!r}: "
-            f"{needed} are needed. Intervals are infinite."
+            f"{few} calibration {'sample is' if few == 1 else 'samples are'} too few for alpha={alpha} with "
+            f"method={method!r}: {needed} are needed. Intervals are infinite."
         )
     return factor
