@@ -258,7 +258,7 @@ def _novelty_test(described: dict[str, Any] | None, tensors: Tensors, view: View
     floor = checked(described["floor"], float, "the floor of its test of novelty")
     holes = _holes(described.get("holes"), tensors, sum(view.modes), latents, len(low) - sum(view.modes))
     # Both sides of columns and latents, distances of several latents, residuals, holes
-    count = 2 * len(low) + sum(modes > 1 for modes in view.modes) + len(view.modes)
+    count = 2 * len(low) + sum(modes > 1 for modes in view.modes) + (0 if view.fields else len(view.modes))
     if count + (0 if holes is None else sum(holes.sizes)) != sum(groups):
         raise ValueError("its test of novelty does not fit together")
     return NoveltyTest(Tails(body, excess), groups, depths, surprises, floor, (residual, distance), (low, high), holes)
