@@ -100,7 +100,7 @@ class FittedAttributes:
         found = self._found("fit_report_").report
         if found is None:
             raise AttributeError(
-                "fit_report_: there is none, the model was saved by an older pcarann, which made no report."
+                "fit_report_ does not exist: the model was saved by an older pcarann, which made no report."
             )
         return found
 

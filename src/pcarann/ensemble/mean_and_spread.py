@@ -295,7 +295,7 @@ class Ensemble:
             pass
 
     def _relative(self, orbit: list[Array]) -> Array | float:
-        """v of the latents of an orbit, (samples, 1), in whole tiles; 1 where there is none."""
+        """v of the latents of an orbit, (samples, 1), in whole tiles; 1 without a posterior."""
         if self.residual_spread is None or self.residual_spread.posterior is None:
             return 1.0
         whole: Array = self.residual_spread.relative([padded(part) for part in orbit])

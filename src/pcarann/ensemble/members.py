@@ -162,7 +162,7 @@ def _equal(x: Array, groups: Sequence[Sequence[int]]) -> bool:
 
 
 def _of_ensemble(residuals: Sequence[Array], members: int) -> Array:
-    """Residuals of the mean of so many members, from those of some, (rows, outputs) each.
+    """Residuals of the mean of all members, from those of some, (rows, outputs) each.
 
     Members differ by chance alone, so that the mean of J of them errs by ‖r̄‖² ≈ bias² + s²/J with s² the variance
     of one: r̄ is shortened to ‖r̄‖² − s² (1/J − 1/K).

@@ -34,7 +34,7 @@ _MOST, _FEWEST = 100, 8  # residual fields, copies under a symmetry included; sa
 
 
 def residual_rows(rows: list[int], elements: int = 1) -> list[int]:
-    """Those of some left-out rows whose residual fields are made, where each has so many copies."""
+    """Left-out rows whose residual fields are made; with more elements of a symmetry, fewer rows."""
     return [rows[i] for i in spread(len(rows), max(_FEWEST, _MOST // elements))]
 
 

@@ -35,7 +35,7 @@ class Order:
 
     @classmethod
     def split(cls, n: int, seed: int, together: int = 1, groups: Sequence[int] | None = None) -> Order:
-        """Split the groups at random, 80/20: labels per sample, or so many consecutive samples `together`."""
+        """Split the groups at random, 80/20: by labels per sample, or by blocks of `together` samples."""
         labels = _labels(n, together, groups)
         kin: dict[int, list[int]] = {}
         for sample, label in enumerate(labels if len(set(labels)) > 1 else range(n)):
@@ -58,7 +58,7 @@ class Order:
 
     @property
     def grouped(self) -> bool:
-        """Whether so many samples share groups that they cannot be treated as independent"""
+        """Whether too many samples share groups to be treated as independent"""
         return self.distinct < _INDEPENDENT * len(self.samples)
 
     @property
@@ -109,7 +109,7 @@ class TrainingRows:
         return self.x[: self.order.inner, :], self.y[: self.order.inner, :]
 
     def some_inner(self, most: int) -> tuple[Array, Array]:
-        """Inner samples, one of each group, so many at most, spread over all copies."""
+        """Inner samples, one of each group, at most `most` rows, spread over all copies."""
         copies, firsts = self.copies, [row for row in self.firsts if row < self.order.inner]
         each = min(copies, max(1, most // len(firsts)))
         some = [firsts[i] for i in spread(len(firsts), most)]

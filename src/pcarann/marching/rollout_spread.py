@@ -58,7 +58,7 @@ class RolloutSpread:
         return cls((size,), _shares(variance))
 
     def variance(self, window: int) -> Array:
-        """e² p over so many steps, (window, values)."""
+        """e² p over the steps of a window, (window, values)."""
         place = place_of(self.profile)
         return place.put(np.asarray(self._until(window)) ** 2)[:, None] * self.profile
 
