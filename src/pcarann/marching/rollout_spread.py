@@ -63,7 +63,7 @@ class RolloutSpread:
         return place.put(np.asarray(self._until(window)) ** 2)[:, None] * self.profile
 
     def _until(self, window: int) -> list[float]:
-        """e of so many steps: a single known one adds up, several keep growing."""
+        """e of the first steps of a roll-out: one known step adds up, several keep growing."""
         count, last = len(self.sizes), self.sizes[-1]
         if count == 1:
             return [min(last * (t + 1), self.most) for t in range(window)]

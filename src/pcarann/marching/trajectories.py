@@ -118,7 +118,7 @@ class Trajectories:
         return self._some(learning), self._some(judging)
 
     def folds(self, count: int, seed: int) -> Iterator[tuple[Trajectories, Trajectories]]:
-        """Yield those that learn and those left out, so many times; repeats stay together."""
+        """Yield trajectories to learn from and those left out, fold by fold; repeats stay together."""
         rows = self._rows_of_groups()
         order = permutation(len(rows), seed=seed, stream=_FOLD_STREAM)
         count = min(count, len(rows))

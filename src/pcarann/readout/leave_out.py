@@ -69,7 +69,7 @@ def _from_left(
 ) -> Array:
     """The same for a truncated decomposition H = U Σ Wᵀ: as for a ridge ε², which truncates as the fit does.
 
-    I − Hᵢ M⁻¹ Hᵢᵀ = (I − UUᵀ + ε² U Σ⁻² Uᵀ)ᵢᵢ, and Y in the place of the second I: no rounding of large weights V.
+    I − Hᵢ M⁻¹ Hᵢᵀ = (I − UUᵀ + ε² U Σ⁻² Uᵀ)ᵢᵢ, and Y instead of the second I: no rounding of large weights V.
     """
     place = place_of(U)
     xp = place.xp

@@ -63,7 +63,7 @@ class Limits:
             )
 
     def refuse_head(self, size: int) -> None:
-        """Refuse a head of so many bytes."""
+        """Answer 431 to a head that is too long."""
         if size > self.header:
             raise Refused(431, f"The head of the request has more than {self.header} bytes, the most that are taken.")
 

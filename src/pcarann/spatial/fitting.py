@@ -159,7 +159,7 @@ def fit_stages(
 def held_fields(
     samples: Triple, grown_before: Grown, scene: Callable[[Layout], Scene], wanted: Wanted, held: int
 ) -> Array:
-    """û of the last so many samples, by members that were fitted to the others; two of them where there are several."""
+    """û of the last `held` samples, by up to two members that were fitted to the others."""
     found = grown_before.held
     assert found is not None
     ridges = [step.ridge for step in grown_before.steps]

@@ -37,7 +37,7 @@ def left_out_report(
     groups: Sequence[int],
     start: Start,
 ) -> FitReport:
-    """Report the error of a fit; the last so many samples were held out of it, `groups` has a label for each sample."""
+    """Report the error of a fit that held out its last `held` samples; `groups` has a label for each sample."""
     if _work(samples, grown, wanted) <= _LITTLE:
         found, means = _cross_validated(samples, grown, scene, wanted, groups, start)
         return _report(found, samples.outputs, means, groups)
